@@ -13,6 +13,7 @@ from astra_tui.cuda_source.polynomial import of_atom
 from astra_tui.cuda_source.syntax import arguments_of, called_name, descendants, is_cast, text_of
 from astra_tui.drafting.body import Body, Bound, Facts, Pointer
 from astra_tui.drafting.polynomial import Atom, Polynomial
+from astra_tui.drafting.reading import local_aliases
 
 MAX_CALLS = 4
 
@@ -119,6 +120,9 @@ class _Walk:
             kind = text_of(made).partition("(")[0]  # `const auto rows = Memory<Vec>::warp()`.
         is_vector = "<" in kind or kind in self.body.facts.aliases
         viewed = self.body.viewed(pointer, kind) if is_vector else pointer
+        if not rest and isinstance(made, Node):
+            # Made for a group of threads: which part is whose is not seen.
+            return replace(viewed, width=0, lanes=None)
         if len(rest) != 1:
             return viewed
         return self.body.moved(viewed, self.body.integer(rest[0]))
@@ -143,7 +147,7 @@ class _Walk:
             yield replace(access, line=int(call.start_point[0]) + 1)
 
     def _facts_inside(self, call: Node, callee: Node, tensor: str) -> Facts:
-        """The facts with the types that a call names: `load_as<vec_t>(x, i)`."""
+        """The facts with the callee's types, and those that a call names: `load_as<vec_t>(x)`."""
         facts = self.body.facts
         function = call.child_by_field_name("function")
         inside = descendants(function) if function is not None else iter(())
@@ -154,7 +158,11 @@ class _Walk:
             for (kind, name, _), node in named
             if kind == "typename"
         }
-        return replace(facts, type_bytes={**facts.type_bytes, **sizes}) if sizes else facts
+        return replace(
+            facts,
+            aliases={**facts.aliases, **local_aliases(callee)},
+            type_bytes={**facts.type_bytes, **sizes},
+        )
 
 
 def wait_in(function: Node) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,7 +86,7 @@ class Baseline:
 
 def baseline_text(
     translation: Translation,
-    kernel: Declaration,
+    kernels: Sequence[Declaration],
     dtypes: tuple[DType, ...],
     plan: str,
     definitions: tuple[str, ...],
@@ -101,7 +101,7 @@ def baseline_text(
         return root_relative(path, translation)
 
     passed = " ".join(_QUOTED.findall(plan))
-    kept = select(translation, kernel, passed, include_name, _is_available)
+    kept = select(translation, kernels, passed, include_name, _is_available)
     if kept.left_out:
         ask("left out of baseline.cu: " + ", ".join(kept.left_out))
     for header in kept.missing_headers:

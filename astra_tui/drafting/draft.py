@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,10 +13,16 @@ from astra_tui.cuda_source.functions import function_name, parameters_of
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask
 from astra_tui.drafting.baseline import baseline_text, including_text, plan_text
+from astra_tui.drafting.branches import Branch, Followed, branched, read_branches
 from astra_tui.drafting.elements import ElementTypes, read_element_types
 from astra_tui.drafting.expressions import free_name, plan_expression, printed
-from astra_tui.drafting.folding import combined
-from astra_tui.drafting.geometry import LaunchDraft, guess_grid, plan_arguments, read_launch
+from astra_tui.drafting.geometry import (
+    LaunchDraft,
+    block_limit,
+    guess_grid,
+    plan_arguments,
+    read_launch,
+)
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.instances import Instances, Template
 from astra_tui.drafting.launching import (
@@ -51,10 +57,8 @@ from astra_tui.drafting.tensors import TensorReader, read_accesses
 from astra_tui.drafting.types import is_size_type
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.launch.expression import Call, Conditional, Expression, Integer, names_in
+from astra_tui.model.launch.expression import Expression
 from astra_tui.model.open_point import OpenPoint
-
-MAX_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -95,10 +99,11 @@ def draft_task(
     ask = OpenPoints(answers)
     for note in translation.notes:
         ask(note)
-    launch = _launch_of(source, kernel, answers.launch, ask)
+    launch = _launch_of(source, kernel, answers.launch)
     _require_template(kernel, launch, answers)
     if launch is not None:
         kernel = with_checked_types(source, kernel, launch)
+    whole = kernel
     elements = read_element_types(source, kernel, launch, assumed, answers, ask)
     sizes = Sizes(accepted=accepted, taken=_names_of_arguments(source, kernel))
     plan = read_launch(source, kernel, launch, elements, sizes, answers, ask)
@@ -126,7 +131,7 @@ def draft_task(
         accepts=_unique(
             *_instantiated(sizes),
             *plan.conditions,
-            *_block_limit(plan.block, sizes),
+            *block_limit(plan.block, sizes),
             *found.conditions,
         ),
         fixed=dict(sizes.fixed),
@@ -138,12 +143,27 @@ def draft_task(
         # Answers come last: they may rule on what the operator suggests.
         task = answered(with_reference(task, choice.reference), answers)
     arguments = plan_arguments(kernel, plan, sizes, answers)
-    plan_lines = plan_text(kernel, plan, arguments, task.accepts)
+    branches: list[Branch] = []
+    if launch is not None:
+        branches = read_branches(Followed(source, whole, launch, elements, sizes, answers))
+        _name_others(source, kernel, launch, branches, ask)
+    if branches:
+        line = plan_text(kernel, plan, arguments, ())
+        for_all = (*_instantiated(sizes), *answers.contract.accepts)
+        contract, plan_lines = branched(task.accepts, line, branches, for_all)
+        task = replace(task, accepts=contract)
+    else:
+        plan_lines = plan_text(kernel, plan, arguments, task.accepts)
     if answers.whole:
         baseline = including_text(translation, elements.task, plan_lines, answers.definitions())
     else:
         baseline = baseline_text(
-            translation, declared, elements.task, plan_lines, answers.definitions(), ask
+            translation,
+            [declared, *(_declaration(translation, branch) for branch in branches)],
+            elements.task,
+            plan_lines,
+            answers.definitions(),
+            ask,
         )
     reference = answers.reference if answers.is_reference_text else ""
     if choice.offered and not reference:
@@ -249,15 +269,17 @@ def _choose(
     return same[min(place, len(same) - 1)], chosen
 
 
+def _declaration(translation: Translation, branch: Branch) -> Declaration:
+    return next(d for d in translation.kernels() if d.name == branch.kernel.name)
+
+
 def _has_line(declaration: Declaration, line: str) -> bool:
     """Whether a declaration covers a line of its file; any does where none is given."""
     return not line or (line.isdecimal() and declaration.line <= int(line) <= declaration.last_line)
 
 
-def _launch_of(
-    source: SourceText, kernel: KernelFunction, line: int, ask: Ask
-) -> HostLaunch | None:
-    """The launch that the draft follows; others, of this kernel and with it, become points.
+def _launch_of(source: SourceText, kernel: KernelFunction, line: int) -> HostLaunch | None:
+    """The launch that the draft follows, None for none.
 
     Raises UserError where `line` is given and no launch of the kernel begins there.
     """
@@ -272,40 +294,42 @@ def _launch_of(
         return None
     # One with more arguments passes what a parameter pack takes, and a draft has none.
     fitting = [x for x in launches if len(x.arguments) <= len(kernel.parameters)] or launches
-    first = next(
+    return next(
         (
             x for x in (launches if line else fitting)
             if (x.line == line if line else can_run(source, kernel, x))
         ),
         fitting[0],
     )  # fmt: skip
-    others = ", ".join(str(n) for n in lines if n != first.line)
+
+
+def _name_others(
+    source: SourceText,
+    kernel: KernelFunction,
+    launch: HostLaunch,
+    branches: Sequence[Branch],
+    ask: Ask,
+) -> None:
+    """Adds the launches that the draft leaves out: of this kernel, and with it of others."""
+    drafted = {launch.line, *(branch.launch.line for branch in branches)}
+    lines = dict.fromkeys(x.line for x in source.launches if x.kernel == kernel.name)
+    others = ", ".join(str(n) for n in lines if n not in drafted)
     if others:
-        ask(
-            f"the draft follows the launch at line {first.line}; there are others at line {others}",
-            "launch",
-        )
-    siblings = [x for x in source.launches if x.function == first.function and x not in launches]
-    if siblings:
-        names = ", ".join(dict.fromkeys(x.kernel for x in siblings))
-        ask(f"{function_name(first.function)}() also launches {names}: the draft leaves that out")
-    return first
+        said = f"the draft follows the launch at line {', '.join(map(str, sorted(drafted)))}"
+        ask(f"{said}; there are others at line {others}", "launch")
+    kernels = {kernel.name, *(branch.launch.kernel for branch in branches)}
+    left_out = dict.fromkeys(
+        x.kernel
+        for x in source.launches
+        if x.function == launch.function and x.kernel not in kernels
+    )
+    if left_out:
+        names = ", ".join(left_out)
+        ask(f"{function_name(launch.function)}() also launches {names}: the draft leaves that out")
 
 
 def _names_of_arguments(source: SourceText, kernel: KernelFunction) -> set[str]:
     return {free_name(p.name) for p in kernel.parameters if not is_size_type(p, source.aliases)}
-
-
-def _block_limit(block: tuple[Expression, ...], sizes: Sizes) -> Iterator[str]:
-    """Conditions for a block whose size grows with the dimensions without a limit."""
-    growing = [part for part in block if not _is_capped(part) and not isinstance(part, Integer)]
-    product: Expression = Integer(1)
-    for part in block if growing else ():
-        product = combined("*", product, part)
-        if names_in(part) & set(sizes.workload) and "//" in printed(part):
-            yield f"{printed(part)} >= 1"
-    if growing and set().union(*map(names_in, block)) & set(sizes.workload):
-        yield f"{printed(product)} <= {MAX_BLOCK}"
 
 
 def _unique(*conditions: str) -> tuple[str, ...]:
@@ -323,28 +347,6 @@ def _instantiated(sizes: Sizes) -> list[str]:
         for name, values in sizes.fixed.items()
         if name in sizes.workload
     ]
-
-
-def _is_capped(part: Expression) -> bool:
-    """Whether a part of a block is one thread, or the smaller of something and a number."""
-    match part:
-        case Integer(value=1):
-            return True
-        case Call(function="min", args=args):
-            return any(map(_is_number, args))
-        case Call(function="ceil_div", args=(part, Integer())):
-            return _is_capped(part)
-        case Conditional(when_true=a, when_false=b):
-            return isinstance(a, Integer) or isinstance(b, Integer)
-        case _:
-            return False
-
-
-def _is_number(value: Expression) -> bool:
-    """Whether an expression is a number, or a choice among some."""
-    if isinstance(value, Conditional):
-        return _is_number(value.when_true) and _is_number(value.when_false)
-    return isinstance(value, Integer)
 
 
 def _ask_to_confirm(task: TaskDraft, elements: ElementTypes, ask: OpenPoints) -> None:

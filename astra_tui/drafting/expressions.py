@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from operator import eq, ge, gt, le, lt, ne
 
 from tree_sitter import Node
@@ -326,6 +327,8 @@ class Rewriter:
             return None
         if operator == "&":
             return self._rounded_down(left, right)
+        if operator == "==" and text_of(right) == "0" and (found := self._aligned(left)):
+            return found
         a, b = self._value(left), self._value(right)
         if operator in _LOGIC and (decided := _decided(_LOGIC[operator], a, b)) is not None:
             return decided
@@ -339,6 +342,22 @@ class Rewriter:
         if operator in ("<<", ">>") and isinstance(b, Integer) and b.value < 32:
             return folding.combined("*" if operator == "<<" else "//", a, Integer(1 << b.value))
         return folding.combined(_ARITHMETIC[operator], a, b) if operator in _ARITHMETIC else None
+
+    def _aligned(self, node: Node) -> Expression | None:
+        """`reinterpret_cast<uintptr_t>(x.data_ptr()) % 16`, where it is compared with 0."""
+        node = without_wrapping(node)
+        address, by = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if address is None or by is None or text_of(node.child_by_field_name("operator")) != "%":
+            return None
+        name = text_of(without_wrapping(address))
+        value = self.symbols.definitions.get(name, address)
+        pointer = without_wrapping(value)
+        owner = re.match(r"(\w+)(?:(?:\.|->)\w*data_ptr\b.*)?$", text_of(pointer))
+        tensor = self.symbols.tensors.get(owner[1]) if owner is not None else None
+        bytes_ = self.expression(by)
+        if tensor is None or bytes_ is None or "uintptr_t" not in text_of(value):
+            return None
+        return Call("aligned", (Name(tensor), bytes_))
 
     def _rounded_down(self, left: Node, right: Node) -> Expression | None:
         """`x & ~31` is x rounded down to a multiple of 32."""
@@ -493,6 +512,8 @@ def _is_truth(value: Expression) -> bool:
     match value:
         case Compare() | Unary(operator="not") | Binary(operator="and" | "or"):
             return True
+        case Call(function="aligned"):
+            return True
         case _:
             return False
 
@@ -536,8 +557,19 @@ def _parts(value: Expression | None, holds: bool) -> Iterator[Expression]:
         case Binary(operator="and", left=a, right=b) if holds:
             yield from _parts(a, holds)
             yield from _parts(b, holds)
-        case Compare() | Binary(operator="and" | "or"):
+        case Unary(operator="not", operand=operand):
+            yield from _parts(operand, not holds)
+        case Binary(operator="or", left=a, right=b) if not holds:
+            yield from _parts(a, holds)
+            yield from _parts(b, holds)
+        case Compare() | Binary(operator="and" | "or") | Call(function="aligned"):
             yield value if holds else Unary("not", value)
+
+
+def opposite(condition: Expression) -> Expression:
+    """The condition that holds where this one does not."""
+    parts = list(_parts(condition, False)) or [Unary("not", condition)]
+    return reduce(lambda a, b: Binary("and", a, b), parts)
 
 
 def as_truth(value: Expression) -> Expression:

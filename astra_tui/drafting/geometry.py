@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
@@ -20,6 +20,7 @@ from astra_tui.drafting.expressions import (
     plan_expression,
     printed,
 )
+from astra_tui.drafting.folding import combined
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.instances import Template
 from astra_tui.drafting.launching import HostCode, Sizes
@@ -39,12 +40,13 @@ from astra_tui.drafting.template_arguments import (
 )
 from astra_tui.drafting.types import dtype_of, is_size_type
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.launch.expression import Call, Expression, Integer, Name, names_in
+from astra_tui.model.launch.expression import Call, Conditional, Expression, Integer, Name, names_in
 from astra_tui.model.launch.scope import RESERVED_NAMES
 
 PLENTY_OF_SHARED = 48 * 1024
 """Bytes of shared memory that every kernel may ask for."""
 
+MAX_BLOCK = 1024
 _NULLS = ("nullptr", "NULL")
 _AXES = "xyz"
 
@@ -313,3 +315,37 @@ def _member(member: Member, value: str) -> str:
         return member.layout.replace("#", value)
     dtype = dtype_of(member.type, {})
     return f"{dtype.value if dtype is not None else 'T'} {value}"
+
+
+def block_limit(block: tuple[Expression, ...], sizes: Sizes) -> Iterator[str]:
+    """Conditions for a block whose size grows with the dimensions without a limit."""
+    growing = [part for part in block if not _is_capped(part) and not isinstance(part, Integer)]
+    product: Expression = Integer(1)
+    for part in block if growing else ():
+        product = combined("*", product, part)
+        if names_in(part) & set(sizes.workload) and "//" in printed(part):
+            yield f"{printed(part)} >= 1"
+    if growing and set().union(*map(names_in, block)) & set(sizes.workload):
+        yield f"{printed(product)} <= {MAX_BLOCK}"
+
+
+def _is_capped(part: Expression) -> bool:
+    """Whether a part of a block is one thread, or the smaller of something and a number."""
+    match part:
+        case Integer(value=1):
+            return True
+        case Call(function="min", args=args):
+            return any(map(_is_number, args))
+        case Call(function="ceil_div", args=(part, Integer())):
+            return _is_capped(part)
+        case Conditional(when_true=a, when_false=b):
+            return isinstance(a, Integer) or isinstance(b, Integer)
+        case _:
+            return False
+
+
+def _is_number(value: Expression) -> bool:
+    """Whether an expression is a number, or a choice among some."""
+    if isinstance(value, Conditional):
+        return _is_number(value.when_true) and _is_number(value.when_false)
+    return isinstance(value, Integer)

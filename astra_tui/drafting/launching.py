@@ -118,7 +118,7 @@ class HostCode:
         self.changed = frozenset(_changed_by_callees(source, launch))
         values = local_values(launch)
         self.values = {name: node for name, node in values.items() if name not in self.changed}
-        self.tensors = dict(self._tensors())
+        self.tensors = tensors_of(kernel, launch, self.values)
         self.attributes = dict(self._attributes())
         self.queries = dict(_device_queries(source))
         types = declared_types(launch.function)
@@ -167,14 +167,6 @@ class HostCode:
         """The parts of a grid or a block."""
         self._choose_leaves(node)
         return Rewriter(self.symbols()).sizes(node)
-
-    def _tensors(self) -> Iterator[tuple[str, str]]:
-        """Host names of tensors with the kernel's names for them."""
-        for parameter, argument in zip(self.kernel.parameters, self.launch.arguments, strict=False):
-            if parameter.is_pointer:
-                owner = _tensor_behind(argument, self.values)
-                if owner:
-                    yield owner, free_name(parameter.name)
 
     def _attributes(self) -> Iterator[tuple[str, str]]:
         for node in descendants(self.launch.function):
@@ -647,6 +639,15 @@ def _tensor_behind(argument: Node, values: Mapping[str, Node]) -> str:
             return match[1]
     names = (n for n in descendants(without_wrapping(argument)) if n.type == "identifier")
     return next(map(text_of, names), "")
+
+
+def tensors_of(
+    kernel: KernelFunction, launch: HostLaunch, values: Mapping[str, Node]
+) -> dict[str, str]:
+    """Host names of a launch's tensors with the draft's names for them."""
+    pairs = zip(kernel.parameters, launch.arguments, strict=False)
+    owners = ((_tensor_behind(a, values), p.name) for p, a in pairs if p.is_pointer)
+    return {owner: free_name(name) for owner, name in owners if owner}
 
 
 def with_checked_types(

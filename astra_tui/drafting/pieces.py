@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,19 +84,19 @@ class Kept:
 
 def select(
     translation: Translation,
-    kernel: Declaration,
+    kernels: Sequence[Declaration],
     passed: str,
     include_name: Callable[[str], str],
     is_available: Callable[[str], bool],
 ) -> Kept:
-    """The kernel with everything of its file that it names, in the order of the file.
+    """The kernels with everything of their file that they name, in the order of the file.
 
     `passed` is C++ text that its launch names: functions and types as template arguments.
     `include_name` is the name by which a project's file is included, `is_available` whether the
     compiler has a header that is none of the project's.
     """
     pieces = list(_pieces(translation))
-    chosen = _chosen(pieces, kernel, passed)
+    chosen = _chosen(pieces, {kernel.name for kernel in kernels}, passed)
     kept = Kept(_licence(translation.files[translation.main]))
     for piece in pieces:
         if piece in chosen:
@@ -227,9 +227,9 @@ def _licence(text: str) -> str:
 # -- what is needed --------------------------------------------------------------------------------
 
 
-def _chosen(pieces: list[Piece], kernel: Declaration, passed: str) -> list[Piece]:
-    """The kernel's part, and all parts that define a name which a chosen part mentions."""
-    chosen = [p for p in pieces if kernel.name in p.defines and p.is_kernel]
+def _chosen(pieces: list[Piece], kernels: set[str], passed: str) -> list[Piece]:
+    """The kernels' parts, and all parts that define a name which a chosen part mentions."""
+    chosen = [p for p in pieces if kernels & p.defines and p.is_kernel]
     chosen += [p for p in pieces if p.is_always_kept]
     names = _mentioned(passed).union(*(_mentioned(p.text) for p in chosen))
     while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from tree_sitter import Node
 
@@ -427,6 +428,12 @@ def _aliases(root: Node) -> dict[str, str]:
                 inside.setdefault(name, set()).add(kind)
     single = {name: min(kinds) for name, kinds in inside.items() if len(kinds) == 1}
     return {**single, **outside}
+
+
+@lru_cache(maxsize=64)
+def local_aliases(function: Node) -> Mapping[str, str]:
+    """Names of types that a function declares."""
+    return dict(alias for node in descendants(function) for alias in _aliased(node))
 
 
 def _aliased(node: Node) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from astra_tui.drafting.expressions import free_name, plan_expression
 from astra_tui.drafting.geometry import LaunchDraft, limits
 from astra_tui.drafting.launching import MAX_ALIGNMENT, Sizes
 from astra_tui.drafting.polynomial import Polynomial, from_expression, rounds_up
-from astra_tui.drafting.reading import KernelFunction, SourceText
+from astra_tui.drafting.reading import KernelFunction, SourceText, local_aliases
 from astra_tui.drafting.shapes import Geometry, Shape, is_stride, shape_of
 from astra_tui.drafting.types import DTYPE_BYTES
 from astra_tui.model.dtypes import DType
@@ -98,7 +98,7 @@ def read_accesses(
         grid=grid if launch.grid is None else limits(launch.grid),
         functions=source.functions,
         helpers=source.helpers,
-        aliases=source.aliases,
+        aliases={**source.aliases, **local_aliases(kernel.node)},
         element_bytes=element_bytes,
         type_bytes={
             **DTYPE_BYTES,

@@ -252,3 +252,66 @@ def test_a_grid_is_filled_member_by_member_and_what_the_plan_fixes_is_not_asked(
     toml = (tmp_path / "task" / "task.toml").read_text()
     assert 'shape = ["rows", "d"]  # a guess: no index in the kernel shows it' in toml
     assert 'rtol = 0.001953125\nsource = "four roundings to the type; confirm"' in toml
+
+
+CHOOSING = """
+#include <cuda_fp16.h>
+#include <cstdint>
+template <typename T>
+__global__ void negate_wide(T* out, const T* in, int d) {
+  auto* to = reinterpret_cast<uint4*>(out + int64_t(blockIdx.x) * d);
+  auto* from = reinterpret_cast<const uint4*>(in + int64_t(blockIdx.x) * d);
+  for (int i = threadIdx.x; i < d / 8; i += blockDim.x) {
+    const unsigned sign = 0x80008000u;
+    const uint4 v = from[i];
+    to[i] = make_uint4(v.x ^ sign, v.y ^ sign, v.z ^ sign, v.w ^ sign);
+  }
+}
+template <typename T>
+__global__ void negate(T* y, const T* x, int n) {
+  const int64_t row = int64_t(blockIdx.x) * n;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[row + i] = -x[row + i];
+}
+void launch(__half* out, const __half* in, int rows, int d) {
+  if (d > 4096) return;
+  auto to = reinterpret_cast<uintptr_t>(out);
+  auto from = reinterpret_cast<uintptr_t>(in);
+  bool is_wide = d % 8 == 0 && to % 16 == 0 && from % 16 == 0;
+  if (is_wide) {
+    negate_wide<__half><<<rows, 128>>>(out, in, d);
+  } else {
+    negate<__half><<<rows, 256>>>(out, in, d);
+  }
+}
+"""
+
+
+def test_a_launcher_that_chooses_drafts_to_branches_and_a_check_takes_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "negate.cu").write_text(CHOOSING)
+    task = tmp_path / "task"
+    new = ["new", str(task), "--from", str(tmp_path / "negate.cu"), "--kernel", "negate_wide"]
+    assert main([*new, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["problems"] == []
+    assert not any("also launches" in point["text"] for point in said["open_points"])
+    plan = (task / "baseline.cu").read_text()
+    assert "when d <= 4096 and d % 8 == 0 and aligned(out, 16) and aligned(in_, 16):" in plan
+    assert (
+        "when d <= 4096:\n       negate<T> grid=rows block=256\n           args=(out, in_, d)"
+        in plan
+    )
+    assert load_task(task).accepts_text == ("d >= 1", "rows >= 0", "d <= 4096")
+    (task / "reference.py").write_text("def reference(in_):\n    return {'out': -in_}\n")
+    assert main(["check", str(task), "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    launched = {
+        kernel.partition("<")[0] for case in report["cases"] for kernel in case.get("kernels", ())
+    }
+    assert launched == {"negate_wide", "negate"}
+
+    file = tmp_path / "one.toml"
+    file.write_text('from = "negate.cu"\nkernel = "negate_wide"\nlaunch = 25\n')
+    assert main(["new", str(tmp_path / "one"), "--answers", str(file)]) == 0
+    assert "also launches negate" in capsys.readouterr().out
