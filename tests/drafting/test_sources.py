@@ -202,8 +202,8 @@ TABLE = [
         "picked_launch",
         "grid=(1 if rows - 1 == 0 else rows - 1) + 1 block=64",
         {"out": "out rows", "x": "in rows, d", "counts": "in rows"},
-        accepts=("d <= 512", "d <= 4096"),
-        text='picks::row_sums<64, "cub::BLOCK_REDUCE_RAKING", "picks::Scaling::kMean", '
+        accepts=("d <= 4096",),  # A branch for d <= 512, one for the rest.
+        text='picks::row_sums<256, "cub::BLOCK_REDUCE_RAKING", "picks::Scaling::kMean", '
         '"picks::twice", int8, int32, "picks::Plain<int32>">',
     ),
     Expected("softmax", "grid=ceil_div(batch, 4) block=128",
