@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -101,7 +102,10 @@ class ArgumentTraffic(msgspec.Struct, frozen=True, omit_defaults=True):
                 whole = SECTOR * self.sectors_stored
             case _:
                 whole = self.distinct_loaded
-        return waste.bytes / whole if whole else 0.0
+        try:
+            return waste.bytes / whole if whole else 0.0
+        except OverflowError:  # Only a made-up journal has integers beyond all floats.
+            return math.inf
 
 
 class WorkloadTraffic(msgspec.Struct, frozen=True):

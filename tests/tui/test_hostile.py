@@ -56,6 +56,7 @@ from astra_tui.model.plan import (
 )
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.task import Acceptance
+from astra_tui.model.traffic import ArgumentTraffic, Waste, WasteKind
 from astra_tui.model.verdict import (
     KernelUse,
     Outcome,
@@ -94,6 +95,7 @@ def events_of(journal: Journal) -> list[Event]:
     plan = Plan(
         f"T {EVIL}", EVIL, (EVIL, CITING), EVIL, Prediction(1, 2, Counter.SECTORS, 0.5), Risk.LOW
     )
+    again = Waste(WasteKind.LOADED_AGAIN, 0, 0, 10**400, header=EVIL, earlier_header=EVIL)
     counted = WorkloadProfile(
         EVIL,
         {"d": -1},
@@ -104,6 +106,7 @@ def events_of(journal: Journal) -> list[Event]:
         -1,
         0,
         Waves(math.inf, math.nan),
+        traffic=(ArgumentTraffic(EVIL, 4, loaded=8, distinct_loaded=4, waste=(again,)),),
     )
     profile = Profile(EVIL[:30], (counted,), (KernelUse(EVIL, -1, 0, 0, math.nan, 0),))
     case = Case(f"n{EVIL}", EVIL, DType.FLOAT16, {f"d{EVIL[:20]}": 3})
