@@ -106,7 +106,10 @@ async def test_a_session_begins_here_and_is_left_running(tmp_path: Path) -> None
         await desk.until(lambda: desk.app.screen.query("#rounds"), "the form")
         await desk.press("ctrl+s")
         await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
-        await desk.answer("plan", "x", "x")
+        await desk.answer("plan", "x")
+        await desk.until(lambda: desk.app.screen is not desk.session, "the dialog")
+        desk.clock.advance(2)
+        await desk.press("x")
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
     assert [s.status for s in list_sessions(tmp_path, session_entry)] == ["closed"]
 

@@ -20,6 +20,7 @@ from astra_tui.tui.widgets.prompt_line import PromptLine
 NEXT = {
     "export": "export",
     "report": "report",
+    "more_rounds": "more rounds",
     "branch": "branch",
     "compare": "compare",
 }

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from astra_tui.model.approval import Answer
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import EngineClient, EngineGone, user_at_terminal
 from astra_tui.tui.screens.session_panes import SessionPanes
+from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 REQUEST_SECONDS = 1.0
@@ -56,8 +59,23 @@ class EngineRequests:
         else:
             self.send(give, refused)
 
-    def start_engine(self) -> None:
-        """Resumes a session whose engine is gone, as it was begun, in the place of its screen."""
+    def more_rounds(self) -> None:
+        """Asks how many, and continues with a session whose run has ended."""
+
+        def start(text: str) -> None:
+            count = whole_number(text)
+            if count:
+                self.start_engine(count)
+            else:
+                self._app.say("how many? For example 2")
+
+        self._screen.query_one(PromptLine).ask("how many more rounds:", start)
+
+    def start_engine(self, more: int = 0) -> None:
+        """Resumes a session whose engine is gone, as it was begun, in the place of its screen.
+
+        `more` rounds, where it is given, are done on top of those that are.
+        """
         from astra_tui.tui.forms import resuming
 
         folder, request_for, view = self._screen.folder, self._app.request_for, self._screen.view
@@ -65,6 +83,9 @@ class EngineRequests:
             return
         try:
             request = resuming(request_for(view.state.opened.settings.task), folder)
+            if more:
+                rounds = view.state.rounds_done + more
+                request = replace(request, settings=replace(request.settings, rounds=rounds))
         except UserError as error:
             self._app.report(error)
             return

@@ -14,6 +14,7 @@ from textual.screen import Screen
 
 from astra_tui.model.approval import ApprovalGate
 from astra_tui.model.errors import UserError
+from astra_tui.model.state import SessionStatus
 from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.reading import journal_path
 from astra_tui.tui.presenter import Presenter
@@ -143,6 +144,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
             has_player=self.player is not None,
             looks_elsewhere=self.view is not None and not self.view.following,
             looks_up=self.looks_up,
+            can_continue=self.app.request_for is not None and self.status is SessionStatus.CLOSED,
             can_take_back=self.view is not None and self.view.state.revocable is not None,
         )
 
@@ -218,6 +220,10 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         from astra_tui.tui.comparing import ask_what_to_compare
 
         ask_what_to_compare(self)
+
+    def action_more_rounds(self) -> None:
+        """Continues with a session whose run has ended."""
+        self._requests.more_rounds()
 
     def action_report(self) -> None:
         """Writes a report of the session."""

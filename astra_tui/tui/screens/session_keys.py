@@ -32,6 +32,7 @@ KEYS = (
     Binding("x", "end", "End run", id="end", show=False),
     Binding("x", "export", "Export", id="export", show=False),
     Binding("r", "report", "Report", id="report", show=False),
+    Binding("R", "more_rounds", "More rounds", id="more_rounds", show=False),
     Binding("tab", "next_pane", show=False, id="next_pane"),
     *(
         Binding(str(number), f"pane('{pane}')", show=False, id=f"pane.{pane}")
@@ -56,6 +57,8 @@ class KeyContext(NamedTuple):
     """Whether something else is shown than what is being worked on."""
     looks_up: bool
     """Whether a number was looked up, so that there is a plan to go back to."""
+    can_continue: bool
+    """Whether the run has ended, and another engine can continue it here."""
     can_take_back: bool
     """Whether the last decision was a rejection that can still be taken back."""
 
@@ -88,6 +91,7 @@ APPLIES: dict[str, Callable[[KeyContext], bool]] = {
     "mode": _works,
     "end": _works,
     "export": lambda now: not now.works and now.status is SessionStatus.CLOSED,
+    "more_rounds": lambda now: not now.works and now.can_continue,
     "report": lambda now: not now.works and now.status is SessionStatus.CLOSED,
     "follow": lambda now: now.looks_elsewhere,
     "back": lambda now: now.looks_up,
