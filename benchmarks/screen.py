@@ -1,7 +1,7 @@
 """How quick the screen is: start-up, key to paint under a full stream, memory over an hour.
 
-    python benchmarks/screen.py            # everything, about 3 minutes
-    python benchmarks/screen.py startup    # or: keys, memory
+    python benchmarks/screen.py            # everything, about 7 minutes
+    python benchmarks/screen.py startup    # or: keys, panes, memory
 
 Start-up is from exec until the words are on a real terminal of 140x40; key to paint is from the
 key until its letter is written while events stream at full rate: 10 test results, 20 pieces of

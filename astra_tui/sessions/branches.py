@@ -199,10 +199,18 @@ def _before_decision(timeline: Timeline, question: str) -> ForkPlace:
         if isinstance(event, DecisionTaken) and event.decision.question == question:
             round_ = timeline.final_state().questions[question].round
             return ForkPlace(number, round_, question)
-    raise UserError(
-        f"the decision {question} is still open",
-        hint="decide it in the session itself: astra-tui resume",
-    )
+    return _open_question(timeline, question)
+
+
+def _open_question(timeline: Timeline, question: str) -> ForkPlace:
+    """A decision that is still open is open in the branch as well, whatever came after it."""
+    asked = [
+        (number, record.event.question.round)
+        for number, record in enumerate(timeline.records, start=1)
+        if isinstance(record.event, ApprovalAsked) and record.event.question.id == question
+    ]
+    position, round_ = asked[-1]
+    return ForkPlace(position, round_, question)
 
 
 def _behind_round(timeline: Timeline, round_: int) -> ForkPlace:

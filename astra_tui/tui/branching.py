@@ -15,8 +15,12 @@ from astra_tui.tui.view import View
 def place_name(view: View) -> str:
     """The chosen candidate as `astra-tui fork --at` names it.
 
-    That is its hash; the round, for the baseline; the decision, where a plan has no code.
+    That is its hash; the round, for the baseline; the decision, where it is open or a plan has no
+    code.
     """
+    asked = view.asked
+    if asked is not None and view.choice == (asked.round, asked.proposal):
+        return asked.id
     if view.choice.round == 0:
         return "0"
     proposal = view.proposal

@@ -7,7 +7,7 @@ points in equal parts, so that those that follow at once do not hide each other.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 
@@ -31,6 +31,10 @@ RANKS = (
     MomentKind.ERROR,
 )
 """Of the turning points in one cell, that of the last of these kinds is shown."""
+
+
+MARKS_OF_A_KIND = 1 / 8
+"""Of a line that has more turning points than cells, the share that those of one kind may take."""
 
 
 class TimelineBar:
@@ -76,7 +80,7 @@ class TimelineBar:
         if width == self._width:
             return
         marks: dict[int, Moment] = {}
-        for moment in self._timeline.moments:
+        for moment in _thinned(self._timeline.moments, width):
             cell = self.cell(moment.position, width)
             if cell not in marks or RANKS.index(moment.kind) >= RANKS.index(marks[cell].kind):
                 marks[cell] = moment
@@ -91,6 +95,33 @@ class TimelineBar:
     def _middle(self, position: int, width: int) -> int:
         """The cell half way between a position and the one before it."""
         return (self.cell(position - 1, width) + self.cell(position, width)) // 2
+
+
+def _thinned(moments: Sequence[Moment], width: int) -> list[Moment]:
+    """The turning points for which there is room: of many rounds every tenth, say, and of any other
+    kind every n-th.
+    """
+    if len(moments) <= width:
+        return list(moments)
+    kept: list[Moment] = []
+    for kind in RANKS:
+        found = [moment for moment in moments if moment.kind is kind]
+        step = _round_step(len(found) / max(1.0, width * MARKS_OF_A_KIND))
+        if kind is MomentKind.ROUND:
+            kept += (moment for moment in found if moment.round % step == 0)
+        else:
+            kept += found[step - 1 :: step]
+    return sorted(kept, key=lambda moment: moment.position)
+
+
+def _round_step(least: float) -> int:
+    """The first of 1, 2, 5, 10, 20, 50 and so on that is no less."""
+    size = 1
+    while True:
+        for digit in (1, 2, 5):
+            if digit * size >= least:
+                return digit * size
+        size *= 10
 
 
 def _offsets(timeline: Timeline) -> list[float]:

@@ -6,14 +6,23 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import AutoApprovalSet, NoteAdded, RoundClosed, RoundOpened
+from astra_tui.model.events import (
+    ApprovalAsked,
+    AutoApprovalSet,
+    NoteAdded,
+    PlanningFinished,
+    PlanProposed,
+    RoundClosed,
+    RoundOpened,
+)
 from astra_tui.sessions.branches import find_intact_place, find_place, fork_session
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path, read_journal
 from astra_tui.sessions.timeline import Timeline
-from tests.sessions.samples import BASELINE, BASELINE_SOURCE, ENGINEER, opened
+from tests.sessions.samples import BASELINE, BASELINE_SOURCE, ENGINEER, PLAN, PLAYBOOK, opened
 
 
 def test_a_branch_asks_again(tmp_path: Path) -> None:
@@ -56,3 +65,20 @@ def test_a_branch_leaves_before_what_was_altered(tmp_path: Path, new: str) -> No
     fork_session(parent, timeline, place, branch, Redactor(), ENGINEER)
     Journal.reopen(branch, Redactor()).close()
     assert read_journal(branch).events[1:] == read_journal(parent).events[1:3]
+
+
+def test_a_branch_at_an_open_question_asks_it_too(tmp_path: Path) -> None:
+    parent, branch = tmp_path / "parent", tmp_path / "branch"
+    asked = Question("1.0.plan", ApprovalGate.PLAN, 1, 0, PLAN.hash)
+    planned = [PlanProposed(1, 0, PLAN, PLAYBOOK), PlanningFinished(1), ApprovalAsked(asked)]
+    with Journal.create(parent, Redactor()) as journal:
+        journal.put_source(BASELINE_SOURCE)
+        for event in (opened(), RoundOpened(0, 0, BASELINE), RoundClosed(0)):
+            journal.append(event)
+        for event in (RoundOpened(1, 0, BASELINE), *planned, NoteAdded("later", ENGINEER)):
+            journal.append(event)
+    timeline, place = find_intact_place(parent, asked.id)
+    fork_session(parent, timeline, place, branch, Redactor(), ENGINEER, note="another way")
+    state = read_journal(branch).state()
+    assert state.pending == (asked,)
+    assert [note.text for note in state.notes] == ["another way"]

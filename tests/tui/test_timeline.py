@@ -259,6 +259,15 @@ def thousand(tmp_path_factory: pytest.TempPathFactory) -> SavedSource:
     return asyncio.run(open_saved(folder))
 
 
+def test_of_many_rounds_some_have_marks_with_room_between(thousand: SavedSource) -> None:
+    marks = TimelineBar(thousand.player.timeline).marks(80)
+    kinds = {mark.kind for mark in marks.values()}
+    assert kinds >= {MomentKind.ROUND, MomentKind.DECISION, MomentKind.BEST}
+    assert len(marks) <= 40
+    rounds = {mark.round for mark in marks.values() if mark.kind is MomentKind.ROUND}
+    assert rounds <= set(range(0, 1001, 100))
+
+
 def test_a_seek_in_a_thousand_rounds_is_one_picture(
     thousand: SavedSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,8 @@ def _replay(player: Player) -> list[Span]:
     if trust is None or trust.whole:
         return [Span(text, Tone.CAUTION)]
     if trust.altered:
-        return [Span("ALTERED", Tone.BAD), Span(f", {text}", Tone.CAUTION)]
+        lost = trust.lines - player.length if player.timeline.broken else 0
+        rest = f"; the {lost:,} after it make no sense" if lost else ""
+        return [Span("ALTERED", Tone.BAD), Span(f", {text}{rest}", Tone.CAUTION)]
     word = "not closed yet" if trust.writer else "cut off"
     return [Span(f"{word}, {text}", Tone.CAUTION)]
