@@ -41,6 +41,8 @@ class CodeView(SteadyScrollView, can_focus=True):
     """
 
     ALLOW_SELECT = False
+    WRAPS: ClassVar[bool] = False
+    """Whether lines continue on the next row, and none scrolls sideways."""
     COMPONENT_CLASSES: ClassVar[set[str]] = theme.CLASSES
     DEFAULT_CSS = theme.CSS
 
@@ -196,7 +198,7 @@ class CodeView(SteadyScrollView, can_focus=True):
 
     def _resize_content(self) -> None:
         text = max((document.width for document in self.documents), default=0)
-        hidden = 0 if self.wrap_room else max(0, text - self.text_room())
+        hidden = 0 if self.WRAPS else max(0, text - self.text_room())
         self.virtual_size = Size(self.view_width + hidden, self.row_count)
 
     def _start_colouring(self) -> None:

@@ -77,6 +77,7 @@ class DiffCanvas(CodeView):
     """Knows a diff and its layout, and draws one row of it. `DiffLines` adds what keys do."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = CLASSES
+    WRAPS = True
     DEFAULT_CSS = CSS
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
