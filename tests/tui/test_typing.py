@@ -33,7 +33,7 @@ from astra_tui.tui.player import ReplayState
 from astra_tui.tui.source import Item
 from astra_tui.tui.widgets.code.pane import AskField
 from astra_tui.tui.widgets.prompt_line import PromptLine
-from tests.tui.harness import Clock, Desk, on_a_loop, seated
+from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, seated
 
 QUESTIONS = int(os.environ.get("ASTRA_TUI_QUESTIONS", "50"))
 """In every run of the tests; 500 were asked once: ASTRA_TUI_QUESTIONS=500."""
@@ -199,7 +199,7 @@ async def test_a_search_goes_on_while_a_question_appears(tmp_path: Path) -> None
     async def opened() -> Asker:
         return asker
 
-    async with seated(opened) as desk:  # type: ignore[arg-type]
+    async with seated(opened, NARROW) as desk:  # type: ignore[arg-type]
         await desk.until(lambda: desk.session.shown, "the panes")
         await desk.press("4", "slash", "a", "e")
         field = desk.app.focused
