@@ -83,8 +83,7 @@ class DiffLines(DiffCanvas):
         self._texts = (document_of(view.old), document_of(view.new))
         self._layout = DiffRows(alignment, *self._texts)
         self._changes = None
-        hunks = alignment.hunks
-        self.needs = hunk_needs(view.old, view.new, hunks) if view.choosable else ()
+        self.needs = ()
         self._take(view)
         self._take_choice()
         self.forget_search()
@@ -105,6 +104,8 @@ class DiffLines(DiffCanvas):
 
     def _take(self, view: DiffView) -> None:
         self.view = view
+        if view.choosable and not self.needs:
+            self.needs = hunk_needs(view.old, view.new, self._layout.alignment.hunks)
         self._column_widths = column_widths(view.old_columns, view.new_columns)
         self._letters = most_severe(view.marks, len(self._texts[NEW]))
 
