@@ -75,6 +75,7 @@ def test_an_unattended_question_ends_the_run_and_the_session_goes_on(shell: Shel
 
 def test_a_file_decides(shell: Shell) -> None:
     text = '[[decision]]\nstatus = "rejected"\nreason = "leave it"\n'
+    text += 2 * '[[decision]]\nstatus = "accepted"\n'  # A rejected plan takes no round.
     (shell.folder / "mine.toml").write_text(text, encoding="utf-8")
     done = shell.run(*ONE_ROUND, "--session", "s", "--approve", "mine.toml", "--json")
     assert done.code == ExitCode.OK
@@ -186,7 +187,7 @@ def test_a_part_of_a_diff_makes_a_source_of_its_own(shell: Shell) -> None:
     engineer = Engineer(shell, *PLAYBOOK, "--rounds", "1", "--session", "s")
     engineer.answers("a")
     assert "(hunk 2)" in engineer.answers("h 1")
-    assert "take hunks that need each other together" in engineer.answers("h 2")
+    assert "needs hunk 2 (silu_and_mul_wide)" in engineer.answers("h 2")
     _, last_words = engineer.ends()
     assert "only hunks 2" in last_words
     state = state_of(shell, "s")

@@ -137,12 +137,10 @@ def test_run_edit_hang_up_attach_and_finish(shell: Shell) -> None:  # noqa: F811
     second.sees("Accept this plan?")
     second.presses_until("r", "reject, because")
     second.types("not now")
-    second.presses_until("\r", "; round 3, ")
-    second.presses_until("x", "Leave?")
-    second.presses_until("x", "stopped: cancelled")
+    second.presses_until("\r", "finished: nothing left")
     code, printed = second.presses_until_it_ends("q")
     assert code == 0, printed
-    assert "ended    stopped: cancelled" in printed
+    assert "ended    finished: nothing left to try" in printed
     assert outcomes(folder) == [Outcome.BETTER, Outcome.REJECTED]
     state = read_journal(folder).state()
     assert [d.reason for d in state.decisions.values()][-1] == "not now"

@@ -269,13 +269,17 @@ def _cvta(decoder: Decoder, instruction: Instruction) -> Run:
 
 @opcode("isspacep")
 def _isspacep(decoder: Decoder, instruction: Instruction) -> Run:
-    space = instruction.modifiers[0].split("::")[0]
+    space, _, part = instruction.modifiers[0].partition("::")
     wanted = {"shared": SHARED, "local": LOCAL, "global": 0, "param": PARAM}.get(space)
     read = decoder.read(instruction.operands[1], "u64")
     write = decoder.write(instruction.operands[0], "pred")
 
     def run(regs: dict[int, Any], group: Any) -> None:
-        write(regs, np.asarray(space_of(read(regs)) == (-1 if wanted is None else wanted)))
+        address = read(regs)
+        found = np.asarray(space_of(address) == (-1 if wanted is None else wanted))
+        if space == "shared" and part != "cluster":
+            found = found & (_rank_of(address, group) == group.chunk.rank[group.block_slots])
+        write(regs, found)
 
     return run
 
@@ -314,8 +318,12 @@ def _getctarank(decoder: Decoder, instruction: Instruction) -> Run:
     write = decoder.write(instruction.operands[0], "u32")
 
     def run(regs: dict[int, Any], group: Any) -> None:
-        peer = (np.asarray(read(regs)).astype(np.int64) & _PEER_BITS) >> PEER_SHIFT
-        own = group.chunk.rank[group.block_slots]
-        write(regs, np.where(peer > 0, peer - 1, own).astype(np.uint32))
+        write(regs, _rank_of(read(regs), group).astype(np.uint32))
 
     return run
+
+
+def _rank_of(address: Any, group: Any) -> Any:
+    """The rank of the block in whose shared memory an address is; one's own has no mark."""
+    peer = (np.asarray(address).astype(np.int64) & _PEER_BITS) >> PEER_SHIFT
+    return np.where(peer > 0, peer - 1, group.chunk.rank[group.block_slots])
