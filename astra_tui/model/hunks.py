@@ -142,6 +142,13 @@ def _refuse_missing(numbers: Collection[int], count: int, what: str) -> None:
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(r"//.*")
+_DEFINED = re.compile(
+    r"(?:^|[;{}(,<])\s*((?:[A-Za-z_][\w:]*(?:<[^;()]*?>)?[\s*&]+)+)([A-Za-z_]\w*)"
+    r"|#\s*(define)\s+([A-Za-z_]\w*)"
+)
+"""A name after nothing but words, as of a type, since the statement or parameter began."""
+_TYPE = re.compile(r"\b(?:struct|class|union|enum)(?:\s+alignas\s*\([^;{]*\))?\s+([A-Za-z_]\w*)")
+_NO_TYPES = {"return", "else", "case", "goto", "throw", "new", "delete", "typename"}
 _LAUNCH_PLAN = re.compile(r"/\*\s*@launch.*?\*/", re.DOTALL)
 
 
@@ -164,24 +171,39 @@ def hunk_needs(old: str, new: str, hunks: Sequence[Hunk]) -> tuple[dict[int, str
 
 
 def _names_of(text: str, other: str, places: Sequence[range]) -> dict[str, list[int]]:
-    """Names of a text that the other does not have, with the hunks that hold them, the one that
-    defines it first: the first outside of the launch plan, which uses names and defines none.
+    """Names that hunks of a text define and the other text does not have, each with the hunks that
+    hold it, the one that defines it first. The launch plan uses names and defines none.
     """
     lines = split_lines(text)
     plan = _LAUNCH_PLAN.search(text)
     ends = [text.count("\n", 0, at) for at in plan.span()] if plan else [-1, -1]
     known = set(_NAME.findall(_COMMENT.sub("", other)))
     found: dict[str, list[int]] = {}
+    definers: dict[str, int] = {}
     code: list[tuple[int, str]] = []
     launches: list[tuple[int, str]] = []
     for hunk, place in enumerate(places):
         for line in place:
             (launches if ends[0] <= line <= ends[1] else code).append((hunk, lines[line]))
+    for hunk, text_line in code:
+        for name in _defined_in(_COMMENT.sub("", text_line)):
+            definers.setdefault(name, hunk)
     for hunk, text_line in (*code, *launches):
         for name in _NAME.findall(_COMMENT.sub("", text_line)):
             if name not in known and hunk not in found.setdefault(name, []):
                 found[name].append(hunk)
-    return found
+    return {
+        name: [definers[name], *(h for h in holders if h != definers[name])]
+        for name, holders in found.items()
+        if name in definers
+    }
+
+
+def _defined_in(line: str) -> Iterator[str]:
+    yield from _TYPE.findall(line)
+    for words, name, _, macro in _DEFINED.findall(line):
+        if macro or _NO_TYPES.isdisjoint(words.split()):
+            yield macro or name
 
 
 def with_needed(chosen: Collection[int], needs: Sequence[Mapping[int, str]]) -> frozenset[int]:

@@ -114,6 +114,8 @@ def test_an_edit_that_comes_too_late_is_refused_and_kept(shell: Shell) -> None:
     ada.sees("EDITING")
     bob = Engineer(shell, "attach", name="bob")
     bob.answers("r no")
+    bob.answers("a")
+    bob.answers("a")
     code, _ = bob.leaves()
     assert code == ExitCode.OK
     gate.write_text("done\n", encoding="utf-8")
