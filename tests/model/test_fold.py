@@ -121,7 +121,9 @@ def test_the_status_follows_the_events():
         if not seen or seen[-1] is not state.status:
             seen.append(state.status)
     running, waiting = SessionStatus.RUNNING, SessionStatus.WAITING
-    expected = [running, waiting, running, waiting, SessionStatus.PAUSED, waiting, running]
+    rejected_and_taken_back = [running, waiting]
+    accepted_and_asked_on = [running, waiting, SessionStatus.PAUSED, waiting, running]
+    expected = [running, waiting, *rejected_and_taken_back, *accepted_and_asked_on]
     assert seen == [*expected, SessionStatus.CLOSED]
     assert apply(state, EngineStarted("h", 2, 8)).status is SessionStatus.RUNNING
     assert apply(state, EngineStarted("h", 2, 8)).round_limit == 8

@@ -41,6 +41,7 @@ from astra_tui.model.events import (
     PlanningFinished,
     PlanProposed,
     ProfileTaken,
+    RejectionTakenBack,
     Resumed,
     RoundClosed,
     RoundOpened,
@@ -122,6 +123,11 @@ DIFF_QUESTION = Question("diff-1-0-1", ApprovalGate.DIFF, 1, 0, BETTER, 1, BASEL
 
 def opened(schema: int = SCHEMA_VERSION) -> SessionOpened:
     return SessionOpened(schema, "s", "task", BASELINE, SETTINGS, {"astra-tui": "0.1"})
+
+
+def rejected(question: Question) -> DecisionTaken:
+    decision = accepted(question).decision
+    return DecisionTaken(replace(decision, status=ApprovalStatus.REJECTED, result=""))
 
 
 def accepted(question: Question) -> DecisionTaken:
@@ -260,6 +266,8 @@ def whole_session() -> list[Event]:
         PlanProposed(1, 0, PLAN, PLAYBOOK),
         PlanningFinished(1, "", ("hoist: there is no loop",)),
         ApprovalAsked(PLAN_QUESTION),
+        rejected(PLAN_QUESTION),
+        RejectionTakenBack(PLAN_QUESTION.id, ENGINEER),
         accepted(PLAN_QUESTION),
         NoteAdded("mind the tail", ENGINEER),
         CaseAdded(CASE, ENGINEER),

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "export/host.py": "scratch sources in a temporary folder",
     "engine/process.py": "/dev/null",
     "cli/read_file.py": "only reads",
-    "cli/new.py": "a new task",
+    "cli/drafting.py": "a draft, in a folder of its own",
     "cli/streams.py": "the standard streams",
     "cli/__init__.py": "/dev/null",
 }

@@ -74,8 +74,8 @@ def test_turning_points_are_in_the_state_of_their_position():
     timeline = Timeline(recorded(events, first=100))
     kinds = [m.kind for m in timeline.moments]
     assert kinds == [
-        MomentKind.ROUND, MomentKind.ROUND, MomentKind.DECISION, MomentKind.ERROR,
-        MomentKind.DECISION, MomentKind.ERROR, MomentKind.VERDICT, MomentKind.BEST,
+        MomentKind.ROUND, MomentKind.ROUND, MomentKind.DECISION, MomentKind.DECISION,
+        MomentKind.ERROR, MomentKind.DECISION, MomentKind.ERROR, MomentKind.VERDICT, MomentKind.BEST,
         MomentKind.ERROR, MomentKind.END,
     ]  # fmt: skip
     for moment in timeline.moments:
