@@ -75,8 +75,8 @@ def test_turning_points_are_in_the_state_of_their_position():
     kinds = [m.kind for m in timeline.moments]
     assert kinds == [
         MomentKind.ROUND, MomentKind.ROUND, MomentKind.DECISION, MomentKind.DECISION,
-        MomentKind.ERROR, MomentKind.DECISION, MomentKind.ERROR, MomentKind.VERDICT, MomentKind.BEST,
-        MomentKind.ERROR, MomentKind.END,
+        MomentKind.ERROR, MomentKind.DECISION, MomentKind.ERROR, MomentKind.VERDICT,
+        MomentKind.BEST, MomentKind.ERROR, MomentKind.END,
     ]  # fmt: skip
     for moment in timeline.moments:
         assert timeline.position_of(moment.seq) == moment.position
