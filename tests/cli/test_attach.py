@@ -178,7 +178,8 @@ def test_an_engine_that_nobody_comes_back_to_ends_by_itself(shell: Shell) -> Non
     assert closed.reason is StopReason.UNATTENDED
     assert closed.message == "no one was there for 0.2 s to decide 1.0.plan"
     again = Engineer(shell, *RUN)
-    shown = again.answers("r no")
+    shown = again.answers("a")
+    again.answers("a")
     assert "round 0" not in shown, "what an earlier run did is not told again"
     assert again.leaves()[0] == ExitCode.OK
     assert_whole(shell, engines=2)
@@ -194,7 +195,8 @@ def test_a_killed_engine_is_said_and_the_session_goes_on(shell: Shell) -> None:
     assert f"the engine of s (process {engine.pid}) is gone" in last_words
     assert writer_of(shell.folder / "s") is None
     again = Engineer(shell, *RUN)
-    again.answers("r no")
+    again.answers("a")
+    again.answers("a")
     assert again.leaves()[0] == ExitCode.OK
     assert_whole(shell, engines=2)
 
@@ -238,7 +240,8 @@ def test_ctrl_c_while_the_engine_starts_leaves_no_engine(shell: Shell) -> None:
     assert not list(shell.runtime.glob("*.sock"))
     engine.ends()
     again = Engineer(shell, *RUN)
-    again.answers("r no")
+    again.answers("a")
+    again.answers("a")
     assert again.leaves()[0] == ExitCode.OK
     assert_whole(shell, engines=1)
 
@@ -294,7 +297,8 @@ def test_which_engine_is_meant_has_to_be_clear(shell: Shell) -> None:
     assert unknown.code == ExitCode.FAILED
     assert "no engine runs session 'tow'\n  did you mean 'two'?" in unknown.err
     by_folder = Engineer(shell, "attach", "./two")
-    by_folder.answers("r no")
+    by_folder.answers("a")
+    by_folder.answers("a")
     assert by_folder.leaves()[0] == ExitCode.OK
     assert journal_of(shell, "two").state().closed is not None
     assert journal_of(shell, "one").state().closed is None
@@ -320,6 +324,8 @@ def test_without_a_terminal_attach_only_shows(shell: Shell) -> None:
     while "plan 1" not in (line := watching.stderr.readline()):
         assert line, "it ended before"
     ada.types("r no\n")
+    ada.answers("a")
+    ada.answers("a")
     assert ada.leaves()[0] == ExitCode.OK
     out, told = watching.communicate(timeout=SECONDS)
     assert watching.returncode == ExitCode.OK
