@@ -19,7 +19,7 @@ async def measure_winner(record: Record, lab: Lab, task: KernelTask) -> None:
     """
     state = record.state
     assert state.opened is not None
-    if not lab.has_times or state.best == state.opened.baseline:
+    if not lab.has_times or not state.has_better:
         return
     try:
         await time_again(record, lab, state.opened.baseline, state.best)

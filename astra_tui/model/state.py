@@ -238,6 +238,11 @@ class SessionState(msgspec.Struct, frozen=True):
         return closed - self.rounds_free
 
     @property
+    def has_better(self) -> bool:
+        """Whether a candidate took the baseline's place."""
+        return self.opened is not None and self.best != self.opened.baseline
+
+    @property
     def revocable(self) -> Decision | None:
         """The rejection that can be taken back: the latest decision, while no other plan of its
         round is the best.

@@ -122,7 +122,7 @@ def best_of(state: SessionState) -> Phrase:
     baseline is the best, and where nothing was measured.
     """
     opened = state.opened
-    if opened is None or state.best == opened.baseline:
+    if opened is None or not state.has_better:
         return NOTHING_BETTER
     shipped = state.candidate(state.best).shipped
     if shipped is not None and shipped.speedup is not None:
@@ -184,7 +184,7 @@ def ending_of(state: SessionState) -> tuple[Phrase, ...]:
 
 def _told_timing(state: SessionState) -> Timing | None:
     """The timing that says how good the best is; None where counters do."""
-    if state.opened is None or state.best == state.opened.baseline:
+    if not state.has_better:
         return None
     final = {found.beside: found.timing for found in final_timings(state)}
     return final.get(TUNED) or final.get(BASELINE) or _decisive_timing(state)

@@ -98,7 +98,7 @@ def list_session(folder: Path, engines: Mapping[str, Running]) -> ListedSession:
 
 def _best(state: SessionState) -> tuple[Phrase, tuple[float, ...] | None]:
     opened = state.opened
-    if opened is None or state.best == opened.baseline:
+    if opened is None or not state.has_better:
         return NOTHING_BETTER, None
     best = state.candidate(state.best)
     final = best.timing(opened.baseline, final=True)

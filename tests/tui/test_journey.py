@@ -47,8 +47,10 @@ class Reader:
         assert view is not None
         assert view.awaiting is not None
         assert view.proposal is not None
-        assert view.proposal.plan.title in self.desk.text("#plan")
-        self.seen[view.awaiting.id] = view.proposal.plan.hash
+        plan, lines = view.proposal.plan, self.desk.session.source_pane.lines
+        assert plan.title in self.desk.text("#plan")
+        await self.desk.until(lambda: lines.line == plan.places[0].first, "the lines of the plan")
+        self.seen[view.awaiting.id] = plan.hash
         await self.desk.press(*keys)
 
     async def diff(self, *keys: str) -> str:

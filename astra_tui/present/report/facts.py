@@ -130,7 +130,7 @@ class Facts:
     @property
     def won(self) -> bool:
         """Whether a candidate took the baseline's place."""
-        return self.state.best != self.opened.baseline
+        return self.state.has_better
 
     @property
     def marks(self) -> CaveatMarks:

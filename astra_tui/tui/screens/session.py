@@ -116,19 +116,9 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         if view.awaiting is None or is_busy:
             return
         if before is None or before.awaiting != view.awaiting:
-            self._show_place_of(view)
+            if view.awaiting.gate is ApprovalGate.PLAN:  # Next to it stand the lines it is about.
+                self.board.bring_beside("source")
             self.bring(view.awaiting.gate.value)
-
-    def _show_place_of(self, view: View) -> None:
-        """Puts the lines that a plan is about next to it, with what was counted on them."""
-        asked, proposal = view.awaiting, view.proposal
-        if asked is None or proposal is None or asked.gate is not ApprovalGate.PLAN:
-            return
-        self.board.bring_beside("source")
-        if proposal.plan.places and "source" in self.shown:
-            line = proposal.plan.places[0].first
-            self.source_pane.show_view(view)
-            self.source_pane.call_after_refresh(self.source_pane.go_to_line, line)
 
     @on(DiffPane.HunkToggled)
     def _hunk_toggled(self) -> None:
@@ -144,6 +134,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
             has_player=self.player is not None,
             looks_elsewhere=self.view is not None and not self.view.following,
             looks_up=self.looks_up,
+            has_better=self.view is not None and self.view.state.has_better,
             can_continue=self.app.request_for is not None and self.status is SessionStatus.CLOSED,
             can_take_back=self.view is not None and self.view.state.revocable is not None,
         )

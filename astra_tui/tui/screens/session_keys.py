@@ -57,6 +57,8 @@ class KeyContext(NamedTuple):
     """Whether something else is shown than what is being worked on."""
     looks_up: bool
     """Whether a number was looked up, so that there is a plan to go back to."""
+    has_better: bool
+    """Whether something is better than the baseline."""
     can_continue: bool
     """Whether the run has ended, and another engine can continue it here."""
     can_take_back: bool
@@ -90,7 +92,7 @@ APPLIES: dict[str, Callable[[KeyContext], bool]] = {
     "add_case": _works,
     "mode": _works,
     "end": _works,
-    "export": lambda now: not now.works and now.status is SessionStatus.CLOSED,
+    "export": lambda now: not now.works and now.status is SessionStatus.CLOSED and now.has_better,
     "more_rounds": lambda now: not now.works and now.can_continue,
     "report": lambda now: not now.works and now.status is SessionStatus.CLOSED,
     "follow": lambda now: now.looks_elsewhere,

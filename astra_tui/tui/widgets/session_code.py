@@ -117,16 +117,28 @@ def _with_errors(diff: DiffView, refused: RefusedCode) -> DiffView:
 
 
 class SessionSource(SourcePane):
-    """The whole source of the chosen candidate."""
+    """The whole source of the chosen candidate; at first the lines that an asked plan is about."""
 
     def __init__(self, read: ReadText, *, id: str | None = None):  # noqa: A002
         super().__init__(id=id)
         self._read = read
         self._drawn: tuple[object, ...] = ()
         self._known: tuple[str, Sass] = ("", Sass())
+        self._asked = ""
+        """The question about a plan whose lines were gone to."""
 
     def show_view(self, view: View) -> None:
-        """Draws what has changed."""
+        """Draws what has changed; goes to the first line of a plan that has come to be asked."""
+        self._draw_changes(view)
+        asked, proposal = view.awaiting, view.proposal
+        if asked is None or proposal is None or asked.gate is not ApprovalGate.PLAN:
+            return
+        if self._asked != asked.id and view.choice == (asked.round, asked.proposal):
+            self._asked = asked.id
+            if proposal.plan.places:
+                self.call_after_refresh(self.go_to_line, proposal.plan.places[0].first)
+
+    def _draw_changes(self, view: View) -> None:
         start = start_of(view)
         _, hash_ = sources_of(start or view)
         part = (view.state.candidates.get(hash_), hash_, start is None)

@@ -27,6 +27,7 @@ from astra_tui.tui.widgets.diff.rows import (
     DiffRows,
     FoldRow,
     HeaderRow,
+    NeedRow,
     Row,
 )
 
@@ -149,6 +150,10 @@ class DiffCanvas(CodeView):
         match row:
             case HeaderRow(hunk=hunk):
                 return self._draw_header(hunk, at_cursor)
+            case NeedRow(hunk=hunk, needed=needed, name=name):
+                refused = "" if hunk in self.accepted else "-refused"
+                text = f"    needs hunk {needed + 1}: {name} "
+                return self._draw_bar(text, f"diff--header{refused}", at_cursor, " ")
             case FoldRow(hidden=hidden):
                 text = f" {hidden} unchanged lines (enter shows them) "
                 return self._draw_bar(text, "diff--fold", at_cursor, "·")
@@ -172,9 +177,6 @@ class DiffCanvas(CodeView):
             text += ", refused: the old lines stay"
         elif kept := sum(change.hunk == hunk for change in self.left_out):
             text += f", {pluralised(kept, 'line')} refused"
-        if self.view.choosable and self.needs:
-            others = "; ".join(f"hunk {o + 1} ({name})" for o, name in self.needs[hunk].items())
-            text += f", needs {others}" if others else ""
         name = "diff--header-refused" if refused else "diff--header"
         return self._draw_bar(text + " ", name, at_cursor, "─")
 

@@ -25,6 +25,7 @@ from astra_tui.tui.widgets.diff.rows import (
     DiffRows,
     FoldRow,
     HeaderRow,
+    NeedRow,
     Row,
 )
 
@@ -122,7 +123,8 @@ class DiffLines(DiffCanvas):
 
     def _build(self) -> None:
         self._room = self.wrap_room
-        self._rows = self._layout.build(self.side_by_side, self._notes(), self._room)
+        needs = self.needs if self.view.choosable else ()
+        self._rows = self._layout.build(self.side_by_side, self._notes(), self._room, needs)
 
     def _rebuild(self) -> None:
         """Builds the rows again, with the cursor on what it was on."""
@@ -173,7 +175,7 @@ class DiffLines(DiffCanvas):
                 return bool(self._column_widths)
             case "open":
                 row = self._rows[self.cursor] if self._rows else None
-                return row is not None and not isinstance(row, HeaderRow)
+                return row is not None and not isinstance(row, HeaderRow | NeedRow)
             case _:
                 return super().check_action(action, parameters)
 
@@ -333,7 +335,7 @@ class DiffLines(DiffCanvas):
         if isinstance(row, NoteRow):
             above = (r for r in reversed(self._rows[: self.cursor]) if isinstance(r, CodeRow))
             row = next(above, None)
-        return row.hunk if isinstance(row, HeaderRow | CodeRow) else -1
+        return row.hunk if isinstance(row, HeaderRow | NeedRow | CodeRow) else -1
 
     def _gaps_near_cursor(self) -> list[int]:
         if not self._rows:

@@ -24,6 +24,15 @@ class HeaderRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NeedRow:
+    """Stands below the header of a hunk that needs another one: `name` is what it needs of it."""
+
+    hunk: int
+    needed: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class FoldRow:
     """Stands for unchanged lines between two hunks; gap `n` comes before hunk `n`.
 
@@ -49,7 +58,7 @@ class CodeRow(NamedTuple):
     part: int = 0
 
 
-Row = HeaderRow | FoldRow | CodeRow | NoteRow
+Row = HeaderRow | NeedRow | FoldRow | CodeRow | NoteRow
 
 
 class DiffRows:
@@ -64,10 +73,14 @@ class DiffRows:
         self._room = 0
 
     def build(
-        self, side_by_side: bool, notes: Mapping[int, Sequence[NoteRow]], room: int = 0
+        self,
+        side_by_side: bool,
+        notes: Mapping[int, Sequence[NoteRow]],
+        room: int = 0,
+        needs: Sequence[Mapping[int, str]] = (),
     ) -> list[Row]:
-        """All rows, with notes under the lines of the new text, counted from 0; lines are broken
-        for so many cells of room.
+        """All rows, with notes under the lines of the new text, counted from 0, and under each
+        header what its hunk needs; lines are broken for so many cells of room.
         """
         self._room = room
         layout = _side_by_side if side_by_side else _unified
@@ -75,6 +88,8 @@ class DiffRows:
         for index, pairs in enumerate(self.alignment.pairs):
             rows += self._gap_rows(index, notes)
             rows.append(HeaderRow(index))
+            if needs:
+                rows += (NeedRow(index, other, name) for other, name in needs[index].items())
             for code in layout(pairs, index):
                 rows += self._with_parts(code, notes)
         rows += self._gap_rows(len(self.gaps) - 1, notes)
