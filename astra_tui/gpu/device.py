@@ -131,7 +131,11 @@ class CudaDevice:
         contents = {
             name: np.frombuffer(content, np.uint8) for name, content in ran.contents.items()
         }
-        return RunOutcome(contents, tuple(_findings(ran, has_float_atomics(compilation.ptx))))
+        findings = (
+            *_unwaited(ran, [launch for launch in launches if all(launch.grid)]),
+            *_findings(ran, has_float_atomics(compilation.ptx)),
+        )
+        return RunOutcome(contents, findings)
 
     @contextlib.contextmanager
     def process_of(self, cubin: bytes) -> Iterator[GpuProcess]:
@@ -200,6 +204,21 @@ def _case_buffer(buffer: DeviceBuffer) -> CaseBuffer:
         produced=not buffer.stable and not (is_output and has_gaps),
         is_output=is_output,
     )
+
+
+def _unwaited(ran: CaseRan, launches: list[PackedLaunch]) -> Iterator[Finding]:
+    for number in ran.unwaited:
+        launch = launches[number]
+        text = (
+            f"launch {number + 1} of the plan, or one after it, uses what launches before it write "
+            "before it has waited for them: it is wrong where they are late"
+        )
+        yield Finding(
+            FindingKind.BEFORE_WAIT,
+            text,
+            kernel=launch.kernel.expression,
+            launch_line=launch.line,
+        )
 
 
 def _findings(ran: CaseRan, float_atomics: bool) -> list[Finding]:

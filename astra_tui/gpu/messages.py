@@ -268,6 +268,8 @@ class CaseRan(msgspec.Struct, frozen=True, tag="case_ran"):
     unstable: tuple[str, ...] = ()
     early: bool = False
     """Whether a run stored before it waited for the late launch before it."""
+    unwaited: tuple[int, ...] = ()
+    """Launches that used what launches of their own call write before they had waited."""
 
 
 class Prepared(msgspec.Struct, frozen=True, tag="prepared"):

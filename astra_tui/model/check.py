@@ -147,8 +147,11 @@ class OutputShare(msgspec.Struct, frozen=True):
 
 
 FAR = "far: "
+WIDE = "wide: "
 MANY_ROWS = "many rows: "
-"""How names begin of sizes far beyond the listed ones, and of many rows on other inputs."""
+"""How names begin of sizes far beyond the listed ones, of rows wider than listed, and of many rows
+on other inputs.
+"""
 
 
 class FullSizeResult(msgspec.Struct, frozen=True, omit_defaults=True):

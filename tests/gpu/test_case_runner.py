@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from astra_tui.gpu.messages import CaseBuffer, CaseRan, Kernel, RunCase
 from astra_tui.gpu.process.case import CaseRunner
 from astra_tui.gpu.process.driver import DriverError
+from astra_tui.gpu.process.tools import Tools
 from astra_tui.model.device import RED_ZONE_BYTES
+from tests.gpu.kernels import scripted_tools
 from tests.gpu.script import Script, Scripted, with_memory
 from tests.gpu.scripted_driver import ScriptedDriver
 
@@ -118,3 +120,37 @@ def test_red_zones_hold_no_number() -> None:
     assert np.isnan(result(ran)).all()
     for dtype in ("f2", "f4"):
         assert np.isnan(np.frombuffer(ran.contents["y"], dtype)).all()
+
+
+def two_launches(first: dict[str, int], second: dict[str, int], values: np.ndarray) -> RunCase:
+    """`a` copies x to mid; `b`, a dependent launch, copies mid to y."""
+    script = Script({"a": Scripted("copy", options=first), "b": Scripted("copy", options=second)})
+
+    def kernel(symbol: str, target: str, source: str, pdl: bool) -> Kernel:
+        parameters, pointers = struct.pack("<QQq", 0, 0, values.size), ((0, target), (8, source))
+        return Kernel(symbol, (1, 1, 1), (32, 1, 1), 0, parameters, pointers, pdl=pdl)
+
+    poison = b"\xff" * values.nbytes
+    return RunCase(
+        script.cubin(),
+        (kernel("a", "mid", "x", False), kernel("b", "y", "mid", True)),
+        (
+            CaseBuffer("y", poison, produced=True, is_output=True),
+            CaseBuffer("mid", poison, produced=True, is_output=True),
+            CaseBuffer("x", values.tobytes(), produced=True),
+        ),
+        repeats=2,
+    )
+
+
+def test_a_launch_that_does_not_wait_for_one_of_its_own_call_is_named() -> None:
+    driver = a_driver()
+    kernels = scripted_tools()
+    values = np.arange(40, dtype=np.float32)
+    runner = CaseRunner(driver, Tools(driver, kernels.cubin, kernels.symbols))
+    waits = runner.run(two_launches({}, {}, values))
+    np.testing.assert_array_equal(result(waits), values)
+    assert (waits.unwaited, waits.early) == ((), False)
+    begins_early = runner.run(two_launches({}, {"begins_early": 1}, values))
+    np.testing.assert_array_equal(result(begins_early), values)
+    assert (begins_early.unwaited, begins_early.early, begins_early.unstable) == ((1,), False, ())

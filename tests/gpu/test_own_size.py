@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from astra_tui.gpu.device import CudaDevice
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.own_size import OwnSize
-from astra_tui.model.check import CaseOutcome, CaseResult
+from astra_tui.model.check import FAR, WIDE, CaseOutcome, CaseResult
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.task import KernelTask
 from tests.gpu.script import ILLEGAL_ADDRESS, Scripted
@@ -81,3 +82,17 @@ def test_what_else_a_kernel_does_wrong_is_a_finding(
     assert result.outcome is CaseOutcome.FAULT
     assert kind in [f.kind for f in result.findings]
     assert check(Scripted("silu")).outcome is CaseOutcome.PASSED
+
+
+def test_sizes_beyond_those_listed_have_their_own_name_and_have_to_fit(
+    task: KernelTask, oracle: Oracle, device: CudaDevice, version: MakeVersion
+) -> None:
+    name = f"{WIDE}96x64"
+    wide = OwnSize.drawn(
+        task, replace(TALL, name=name, dims={"tokens": 96, "d": 64}), device, oracle
+    )
+    assert wide.fits
+    result = wide.check(version(Scripted("silu")), dict)
+    assert (result.case.name, result.outcome) == (name, CaseOutcome.PASSED)
+    far = replace(TALL, name=f"{FAR}much", dims={"tokens": 1 << 40, "d": 64})
+    assert not OwnSize.drawn(task, far, device, oracle).fits

@@ -11,7 +11,12 @@ import numpy as np
 
 from astra_tui.gpu.messages import LATE_CYCLES, CaseBuffer, CaseRan, Kernel, RunCase
 from astra_tui.gpu.process.driver import Driver, Launch
-from astra_tui.gpu.process.producer import CHECKED_PIECES, ProducedBuffer, Producer
+from astra_tui.gpu.process.producer import (
+    CHECKED_PIECES,
+    PIECE_BYTES,
+    ProducedBuffer,
+    Producer,
+)
 from astra_tui.gpu.process.tools import Tools
 from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES
 
@@ -57,6 +62,7 @@ class CaseRunner:
         written = self._written(placed) if follows_producer else ()
         self._stored_early = False
         first = self._once(image, launches, written, LATE_CYCLES)
+        unwaited = self._unwaited(image, launches, placed) if request.repeats > 1 else ()
         unstable: set[str] = set()
         for number in range(request.repeats - 1):
             again = self._once(image, launches, written, LATE_CYCLES * (number % 2))
@@ -70,7 +76,50 @@ class CaseRunner:
             overrun=_overruns(placed, image, first),
             unstable=tuple(sorted(unstable)),
             early=self._stored_early,
+            unwaited=unwaited,
         )
+
+    def _unwaited(
+        self, image: Any, launches: list[Launch], placed: list[_Placed]
+    ) -> tuple[int, ...]:
+        """The launches, from the second, that use what those before write before they have waited.
+
+        A producer takes the place of those before: it writes what they wrote, late.
+        """
+        found = []
+        for number, launch in enumerate(launches[1:], 1):
+            if not launch.pdl:
+                continue
+            before = self._once(image, launches[:number], (), 0)
+            written = self._changed(image, before, placed)
+            if not written:
+                continue
+            self._stored_early, stored_early = False, self._stored_early
+            on_time, again, *late = (
+                self._once(before, launches[number:], written, cycles)
+                for cycles in (0, 0, LATE_CYCLES, LATE_CYCLES)
+            )
+            differs = any(not np.array_equal(on_time, run) for run in late)
+            if self._stored_early or (differs and np.array_equal(on_time, again)):
+                found.append(number)
+            self._stored_early = stored_early
+        return tuple(found)
+
+    def _changed(
+        self, before: Any, after: Any, placed: list[_Placed]
+    ) -> tuple[ProducedBuffer, ...]:
+        """The stretches of whole pieces, within buffers, that differ."""
+        found = []
+        for p in placed:
+            differs = np.flatnonzero(before[p.start : p.end] != after[p.start : p.end])
+            pieces = np.unique(differs // PIECE_BYTES)
+            for run in np.split(pieces, np.flatnonzero(np.diff(pieces) > 1) + 1):
+                if run.size:
+                    first, end = int(run[0]) * PIECE_BYTES, (int(run[-1]) + 1) * PIECE_BYTES
+                    end = min(end, p.end - p.start)
+                    address = self._memory + p.start + first
+                    found.append(ProducedBuffer(address, end - first, 0, is_output=False))
+        return tuple(found)
 
     def _once(
         self,

@@ -22,6 +22,7 @@ from astra_tui.lab.check.paths import (
     many_rows,
     source_cases,
     untried_paths,
+    wide_cases,
 )
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
@@ -84,14 +85,22 @@ class Basis:
         return self._of_source[1]
 
     def beyond(self, source: Source) -> tuple[tuple[Case, bool], ...]:
-        """Cases beyond workloads and small cases, and whether each is looked at in part: many rows
-        on all kinds of inputs, and far sizes. On a GPU those alone that are judged whole.
+        """Cases beyond workloads and small cases, and whether each is too large for a case: many
+        rows on all kinds of inputs, and far sizes. What is too large is looked at in part on the
+        emulator, and judged whole like a workload on a GPU, which has wide rows as well.
         """
         if self._beyond is None or self._beyond[0] != source.text:
             parts = self.task, source, self.device.attributes, self.seed
-            found = (*((case, False) for case in many_rows(*parts)), *far_cases(*parts))
-            if not isinstance(self.device, Emulator):
-                found = tuple((c, part) for c, part in found if not part and self._is_judged(c))
+            far = far_cases(*parts)
+            on_gpu = not isinstance(self.device, Emulator)
+            many = many_rows(*parts, every_value=on_gpu)
+            found = (*((case, False) for case in many), *far)
+            if on_gpu:
+                small = ((c, large) for c, large in found if not large and self._is_judged(c))
+                # At its own size a tensor begins where memory does.
+                whole = (case for case, large in far if large and not case.offsets)
+                own = ((case, True) for case in (*wide_cases(*parts), *whole))
+                found = (*small, *own)
             self._beyond = source.text, found
         return self._beyond[1]
 

@@ -47,7 +47,7 @@ from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import MAX_KERNELS, workload_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, MAX_ELEMENTS
-from astra_tui.model.check import FAR, MANY_ROWS, NEAR, PAIR_AT, PATH_OF, Case
+from astra_tui.model.check import FAR, MANY_ROWS, NEAR, PAIR_AT, PATH_OF, WIDE, Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import PlanError, Refused, print_expression
 from astra_tui.model.launch.expression import Binary, Expression
@@ -70,6 +70,9 @@ MAX_PATHS_NEAR = 4
 DRAWN_SIZES = 6
 SEVERAL = 8
 """Rows among which a lone number stands in enough places of its row."""
+
+MAX_WIDE_ELEMENTS = 1 << 29
+"""Elements of the largest tensor of a case of wide rows, all of which a GPU judges."""
 
 _VARIED_ELEMENTS = 1 << 18
 _MAX_WIDTHS = 24
@@ -402,6 +405,7 @@ def _layout_factors(task: KernelTask, case: Case) -> Iterator[Hashable]:
 _WHY_NEAR = "at, or next to, a size that this source compares with"
 _LARGEST_INT = (1 << 31) - 1
 _WHY_FAR = "beyond every listed size: numbers of 16 or 32 bits end here"
+_WHY_WIDE = "rows wider than listed, as many as a workload has"
 _WHY_DATA = "inputs hold numbers that this source may compare them with"
 _WHY_PAIRS = "on each path of this source, every two of size, layout, values and scalars meet"
 
@@ -429,11 +433,17 @@ def untried_paths(
 
 
 def many_rows(
-    task: KernelTask, source: Source, attributes: Mapping[str, int], seed: int
+    task: KernelTask,
+    source: Source,
+    attributes: Mapping[str, int],
+    seed: int,
+    *,
+    every_value: bool = False,
 ) -> tuple[Case, ...]:
     """Workloads' rows, of little width, on layouts, values and scalars of every kind.
 
-    A few for each path that workloads take: those with most rows come first.
+    A few for each path that workloads take: those with most rows come first. With `every_value`
+    one for each choice of values, those of the task's own cases too, and not of each kind alone.
     """
     if not task.rows:
         return ()
@@ -444,19 +454,25 @@ def many_rows(
         narrow = finder.narrow(dict(workload.dims), workload.dtype, seen)
         if narrow is not None:
             sizes = "x".join(map(str, narrow.values()))
-            for levels in _varied(task, workload.dtype, seed):
+            for levels in _varied(task, workload.dtype, seed, every_value):
                 name = f"{MANY_ROWS}{sizes}: {words_of(levels)}"
                 case = _case_of(name, _WHY_PAIRS, workload.dtype, narrow, seed)
                 found.append(combine(case, levels))
     return tuple(found)
 
 
-def _varied(task: KernelTask, dtype: DType, seed: int) -> Iterator[tuple[Level, ...]]:
+def _varied(
+    task: KernelTask, dtype: DType, seed: int, every_value: bool
+) -> Iterator[tuple[Level, ...]]:
     """Every kind of values, each with another base, distance of rows and scalar."""
     random = random_of(seed, task, dtype.value, "many rows")
     bases, rows = offset_levels(task, random), row_levels(task, random)
     scalars = scalar_levels(task, random)
-    for kind in value_levels(task, dtype):
+    kinds = value_levels(task, dtype)
+    if every_value:
+        own = (Level(c.name, values=c.values) for c in task.cases if c.values)
+        kinds = tuple((level,) for level in (*itertools.chain.from_iterable(kinds), *own))
+    for kind in kinds:
         value = random.choice(kind)
         base = random.choice(bases if value.words else bases[1:])
         yield base, random.choice(rows), value, random.choice(scalars)
@@ -497,6 +513,32 @@ def far_cases(
                 if path and (not in_part or path not in seen):
                     seen.add(path)
                     found.append((case, in_part))
+    return tuple(found)
+
+
+def wide_cases(
+    task: KernelTask, source: Source, attributes: Mapping[str, int], seed: int
+) -> tuple[Case, ...]:
+    """Rows some times as wide as each path's widest workload has, and no fewer of them."""
+    if not task.rows:
+        return ()
+    finder = _Finder(task, source, attributes)
+    random = random_of(seed, task, "wide")
+    seen: set[Path] = set()
+    found = []
+    for workload in sorted(task.workloads, key=lambda w: -task.elements(w.dims, w.dtype)):
+        own = Case(workload.name, "", workload.dtype, dict(workload.dims))
+        path = finder.path(own)
+        factor = random.randint(2, 4)
+        others = {n: factor * size for n, size in own.dims.items() if n != task.rows}
+        dims = {**own.dims, **others}
+        if not path or path in seen or task.violated(dims, own.dtype):
+            continue
+        name = f"{WIDE}{'x'.join(map(str, dims.values()))}"
+        case = _case_of(name, _WHY_WIDE, own.dtype, dims, seed)
+        if task.elements(dims, own.dtype) <= MAX_WIDE_ELEMENTS and finder.path(case) == path:
+            seen.add(path)
+            found.append(case)
     return tuple(found)
 
 

@@ -54,6 +54,7 @@ from astra_tui.model.digest import content_hash
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError, Refused, ResolvedPlan
 from astra_tui.model.settings import EMULATOR
+from astra_tui.model.task import Workload
 
 CheckEvent = Compilation | CaseResult | PropertyResult | FullSizeResult | FakeResult | CheckReport
 """What a check tells while it runs; the report comes last."""
@@ -224,13 +225,14 @@ class SourceCheck:
             own = msgspec.structs.replace(case, name=OWN_SIZE_OF + case.name)
             result = self._unless_resolved(own)
             if result is None and self.basis.device.name != EMULATOR:
-                result = self._on_gpu(compilation, case.name)
+                (workload,) = (w for w in self.task.workloads if w.name == case.name)
+                result = self._on_gpu(compilation, workload)
             if result is not None:
                 self.seen.results.append(result)
                 yield result
 
-    def _on_gpu(self, compilation: Compilation, workload: str) -> CaseResult | None:
-        """The result of all rows of a workload at its own size."""
+    def _on_gpu(self, compilation: Compilation, workload: Workload) -> CaseResult | None:
+        """The result of all rows of a workload at its own size; None where memory is too small."""
         # Only where there is a GPU: its package knows this one.
         from astra_tui.gpu.device import CudaDevice
         from astra_tui.lab.on_gpu.own_size import OwnSize
@@ -239,8 +241,9 @@ class SourceCheck:
         device = self.basis.device
         if not isinstance(device, CudaDevice):
             return None
-        (wanted,) = (w for w in self.task.workloads if w.name == workload)
-        own = OwnSize.drawn(self.task, wanted, device, self.basis.oracle)
+        own = OwnSize.drawn(self.task, workload, device, self.basis.oracle)
+        if not own.fits:
+            return None
 
         def allowed() -> Mapping[str, Allowance]:
             source, compiled = self.basis.baseline_source()
@@ -249,13 +252,22 @@ class SourceCheck:
         return own.check(Compiled(self.source, compilation), allowed)
 
     def _beyond_on_gpu(self, compilation: Compilation) -> Iterator[CaseResult]:
-        """Many rows and far sizes whole, as cases, unless one has failed already."""
-        if self.seen.has_failed or isinstance(self.basis.device, Emulator):
+        """Many rows, far sizes and wide rows whole, unless a case has failed already."""
+        if isinstance(self.basis.device, Emulator):
             return
-        for case, _ in self.basis.beyond(self.source):
-            result, _, _ = self._case(compilation, case)
-            self.seen.results.append(result)
-            yield result
+        for case, is_large in self.basis.beyond(self.source):
+            if self.seen.has_failed:
+                return
+            result: CaseResult | None
+            if is_large:
+                workload = Workload(case.name, case.dims, case.dtype)
+                refused = self._unless_resolved(case)  # It does nothing wrong then.
+                result = None if refused else self._on_gpu(compilation, workload)
+            else:
+                result, _, _ = self._case(compilation, case)
+            if result is not None:
+                self.seen.results.append(result)
+                yield result
 
     def _at_full_size(self, compilation: Compilation) -> Iterator[FullSizeResult]:
         """The workloads at their own sizes, on the emulator, unless a case has failed already."""

@@ -14,7 +14,7 @@ from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.on_gpu.verifying import Judged, WholeOutputs
 from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers
-from astra_tui.model.check import OWN_SIZE_OF, Case, CaseOutcome, CaseResult
+from astra_tui.model.check import FAR, OWN_SIZE_OF, WIDE, Case, CaseOutcome, CaseResult
 from astra_tui.model.device import RED_ZONE_BYTES, has_float_atomics
 from astra_tui.model.errors import UserError
 from astra_tui.model.findings import Finding, FindingKind
@@ -23,6 +23,9 @@ from astra_tui.model.task import KernelTask, Workload
 NAN, FINITE = 0xFF, 0x5A
 REPEATS = 3
 """Runs on outputs that are NaN before; one more finds finite numbers there."""
+
+MEMORY_SHARE = 0.6
+"""Of a GPU's memory, for the tensors of what is listed nowhere."""
 
 Allowed = Callable[[], Mapping[str, Allowance]]
 """The baseline's own errors on the same inputs, asked for where they could matter."""
@@ -45,10 +48,23 @@ class OwnSize:
         """With a seed that no one knows before."""
         return cls(task, workload, device, oracle, secrets.randbits(63))
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is a workload of the task, and no size beyond."""
+        return not self.workload.name.startswith((FAR, WIDE))
+
+    @property
+    def fits(self) -> bool:
+        """Whether the tensors fit into the GPU; workloads that a task lists have to."""
+        if self.is_listed:
+            return True
+        size = WorkloadBuffers(self.task, self.workload, self.seed).set_bytes
+        return size <= MEMORY_SHARE * self.device.facts.memory
+
     def check(self, compiled: Compiled, allowed: Allowed) -> CaseResult:
         """The result, as of a case. Raises PlanError where the plan breaks, ReferenceFailed."""
         case = Case(
-            OWN_SIZE_OF + self.workload.name,
+            OWN_SIZE_OF + self.workload.name if self.is_listed else self.workload.name,
             "all rows of all outputs, as in use",
             self.workload.dtype,
             dict(self.workload.dims),
