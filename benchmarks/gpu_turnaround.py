@@ -19,8 +19,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from astra_tui.engine.lab import Lab, NamedSource
+from astra_tui.engine.lab import Lab
 from astra_tui.lab.devices import choose_device
+from astra_tui.lab.requests import NamedSource
 from astra_tui.model.check import CheckReport
 from astra_tui.model.timing import Timing
 from benchmarks import gpu
@@ -69,12 +70,12 @@ async def _runs(name: str, repeats: int, count: int) -> list[dict[str, float]]:
 async def _run(lab: Lab, base: NamedSource, text: str, named: tuple[str, ...]) -> dict[str, float]:
     took: dict[str, float] = {}
     began = time.perf_counter()
-    await _clocked(took, "compile", lab.compile(text, "new.cu"))
+    await _clocked(took, "compile", lab.open(NamedSource(text, "new.cu")).compile())
     await _clocked(took, "check", _check(lab, text))
     both = time.perf_counter()
     await asyncio.gather(
         _clocked(took, "time", _time(lab, base, NamedSource(text, "new.cu"), named)),
-        _clocked(took, "profile", lab.profile(text, "new.cu")),
+        _clocked(took, "profile", lab.open(NamedSource(text, "new.cu")).profile()),
     )
     ends = time.perf_counter()
     return {**took, "time_and_profile": ends - both, "all": ends - began}
@@ -87,7 +88,7 @@ async def _clocked(took: dict[str, float], step: str, work: Coroutine[Any, Any, 
 
 
 async def _check(lab: Lab, text: str) -> None:
-    async for event in lab.check(text, "new.cu", ()):
+    async for event in lab.open(NamedSource(text, "new.cu")).check():
         if isinstance(event, CheckReport):
             assert event.verdict.value == "passed", event.message
 
@@ -95,7 +96,7 @@ async def _check(lab: Lab, text: str) -> None:
 async def _time(
     lab: Lab, base: NamedSource, candidate: NamedSource, named: tuple[str, ...]
 ) -> None:
-    async for step in lab.time(base, candidate, workloads=named):
+    async for step in lab.open(candidate).time(base, workloads=named):
         if isinstance(step, Timing):
             assert len(step.workloads) == len(named)
 

@@ -22,9 +22,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-import msgspec
 from environment import ROOT, describe
 
 from astra_tui.cli.drafting import accepted_sizes
@@ -37,6 +35,7 @@ from astra_tui.lab.check.kernels import kernels_to_compile
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.compiler.toolchain import find_toolchain
+from astra_tui.lab.requests import Check, NamedSource
 from astra_tui.lab.upstream import task_headers, user_packages
 from astra_tui.model.check import Case, CaseOutcome, CaseResult
 from astra_tui.model.dtypes import DType
@@ -45,6 +44,7 @@ from astra_tui.model.pin import Pin
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask, load_task, upstream_files
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
+from astra_tui.rpc import Call, ServerUnfit
 
 STEPS = ("read", "drafted", "loaded", "compiled", "ran", "agrees")
 """How far a kernel can get, in order."""
@@ -291,21 +291,16 @@ def _checked(lab: Child, task: KernelTask, case: Case) -> tuple[str, str]:
     reference; "" for none.
     """
     text = task.baseline_file.read_text(encoding="utf-8")
-    request = {
-        "do": "check", "text": text, "file": "baseline.cu", "cases": [], "seed": 0,
-        "only": msgspec.to_builtins([case]),
-    }  # fmt: skip
-    result: CaseResult | None = None
+    request = Check(NamedSource(text, "baseline.cu"), only=(case,))
+    call = Call(lab, request, cpu=True, silence=CASE_SECONDS)
     try:
-        lab.send(request, CASE_SECONDS)
-        while "done" not in (answer := lab.receive(CASE_SECONDS, cpu=True)):
-            if "error" in answer:
-                # A reference is asked only once the case has run without a finding.
-                return ("", _unanswered(answer)) if _is_reference(answer) else (answer["error"], "")
-            if "case" in answer and result is None:
-                result = msgspec.convert(answer["case"], CaseResult)
-    except (ChildDied, ChildTimeout) as error:
+        results = [reply for reply in call.replies() if isinstance(reply, CaseResult)]
+    except UserError as error:
+        # A reference is asked only once the case has run without a finding.
+        return ("", _unanswered(error)) if _is_reference(error) else (error.message, "")
+    except (ServerUnfit, TimeoutError, ChildDied, ChildTimeout) as error:
         return str(error), ""
+    result = next(iter(results), None)
     if result is None:
         return "the case did not run", ""
     fault = next((f for f in result.findings if not f.is_warning), None)
@@ -314,13 +309,14 @@ def _checked(lab: Child, task: KernelTask, case: Case) -> tuple[str, str]:
     return ("", "") if result.outcome is CaseOutcome.PASSED else (result.message, "")
 
 
-def _is_reference(answer: dict[str, Any]) -> bool:
-    return PurePosixPath(answer.get("file") or "").name == "reference.py"
+def _is_reference(error: UserError) -> bool:
+    return PurePosixPath(error.file).name == "reference.py"
 
 
-def _unanswered(answer: dict[str, Any]) -> str:
-    unwritten = "is not written yet" in answer["error"] or "is not decided yet" in answer["error"]
-    return NO_REFERENCE if unwritten else answer["error"]
+def _unanswered(error: UserError) -> str:
+    said = error.message
+    unwritten = "is not written yet" in said or "is not decided yet" in said
+    return NO_REFERENCE if unwritten else said
 
 
 def _counts(rows: list[Row]) -> dict[str, Counter[str]]:

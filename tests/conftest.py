@@ -78,7 +78,7 @@ def kept_labs(
     new, close = Lab._new, Lab.close
 
     def of(lab: Lab) -> list[Child]:
-        key = lab._task.folder, lab._task.hash, lab.device, *child_environment().items()
+        key = lab.task.folder, lab.task.hash, lab.device, *child_environment().items()
         return idle_lab_processes.setdefault(key, [])
 
     def take(lab: Lab) -> Child:

@@ -26,13 +26,12 @@ from astra_tui.cli.timed_sources import (
     source_entry,
 )
 from astra_tui.model.digest import content_hash
-from astra_tui.model.timing import WRONG_OUTPUT, Timing
+from astra_tui.model.timing import WRONG_OUTPUT, Progress, Timing
 
 if TYPE_CHECKING:
     from astra_tui.cli.answers import BenchComparison, BenchEnvironment
     from astra_tui.lab.on_gpu.bench import Bench
     from astra_tui.lab.on_gpu.measuring import Options as Protocols
-    from astra_tui.lab.on_gpu.measuring import Progress
     from astra_tui.lab.on_gpu.workload import Compiled
     from astra_tui.model.check import CheckReport
     from astra_tui.model.events import RoundsTimed

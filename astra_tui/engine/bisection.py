@@ -124,7 +124,7 @@ class CounterRose:
 
     async def _count(self, hash_: str) -> int:
         source = named_source(self.sources.read(hash_), hash_)
-        profiled = await self.sources.lab.profile(source.text, source.file)
+        profiled = await self.sources.lab.open(source).profile()
         return _counted(profiled.profile, self.workload, self.counter)
 
 

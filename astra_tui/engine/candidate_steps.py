@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from astra_tui.engine.lab import Lab, NamedSource, TimedWorkload
+from astra_tui.engine.lab import Lab, OpenedSource
 from astra_tui.engine.record import Record
+from astra_tui.lab.requests import CaseCount, NamedSource, TimedWorkload
 from astra_tui.model.check import CaseResult, CheckReport
-from astra_tui.model.compilation import Compilation, Diagnostic, Severity
+from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
@@ -51,20 +52,20 @@ async def compile_candidate(
         return known
     record.emit(StageBegan("compile", place.round, place.proposal))
     try:
-        compilation = await lab.compile(record.store.get(candidate), _file(candidate))
+        compiled = await _open(record, lab, candidate).compile()
     except UserError as error:
         event = CompileFinished(candidate, False, (_diagnostic(error),), "", 0.0)
     else:
-        event = _finished(candidate, compilation)
+        parts = compiled.ok, compiled.diagnostics, compiled.compiler, compiled.seconds
+        event = CompileFinished(candidate, *parts)
     record.emit(event)
     return event
 
 
 async def compile_errors(lab: Lab, text: str) -> tuple[Diagnostic, ...]:
     """The errors of a source that is no candidate yet; none where it compiles."""
-    candidate = content_hash(text)
     try:
-        compiled = await lab.compile(text, _file(candidate))
+        compiled = await lab.open(NamedSource(text, _file(content_hash(text)))).compile()
     except UserError as error:
         return (_diagnostic(error),)
     return () if compiled.ok else errors_in(compiled.diagnostics)
@@ -82,15 +83,14 @@ async def check_candidate(
         return known.check
     record.emit(StageBegan("check", place.round, place.proposal))
     added = record.state.cases
-    text = record.store.get(candidate)
     finished: CheckFinished | None = None
     cases = _Cases(record, candidate)
-    async for event in lab.check(text, _file(candidate), added, known=known.results):
-        if isinstance(event, int):
-            cases.begin(event)
+    async for event in _open(record, lab, candidate).check(added, known=known.results):
+        if isinstance(event, CaseCount):
+            cases.begin(event.cases)
         elif isinstance(event, CaseResult):
             cases.add(event)
-        elif isinstance(event, CheckReport):
+        else:
             cases.end()
             finished = _check_finished(candidate, event)
     assert finished is not None
@@ -145,7 +145,7 @@ async def sanitize_candidate(record: Record, lab: Lab, candidate: str, place: Pr
         return
     record.emit(StageBegan("sanitize", place.round, place.proposal))
     try:
-        reports = await lab.sanitize(record.store.get(candidate), _file(candidate))
+        reports = await _open(record, lab, candidate).sanitize()
     except UserError as error:
         reports = not_looked_at(SanitizerVerdict.FAILED, error.describe())
     record.emit(Sanitized(candidate, reports))
@@ -162,7 +162,7 @@ async def read_hardware_counters(
     record.emit(StageBegan("hardware", place.round, place.proposal))
     workload = max(task.workloads, key=lambda w: task.compulsory_bytes(w.dims, w.dtype)).name
     try:
-        report = await lab.read_hardware(record.store.get(candidate), _file(candidate), workload)
+        report = await _open(record, lab, candidate).read_hardware(workload)
     except UserError as error:
         report = NcuReport(workload, problem=error.describe())
     record.emit(HardwareCountersRead(candidate, report))
@@ -172,7 +172,7 @@ async def profile_candidate(record: Record, lab: Lab, candidate: str, place: Pro
     """Profiles a correct candidate unless the journal holds its profile. Raises UserError."""
     if record.state.candidate(candidate).profile is None:
         record.emit(StageBegan("profile", place.round, place.proposal))
-        profiled = await lab.profile(record.store.get(candidate), _file(candidate))
+        profiled = await _open(record, lab, candidate).profile()
         machine_code = record.store.put(profiled.machine_code) if profiled.machine_code else ""
         record.emit(ProfileTaken(candidate, profiled.profile, machine_code))
 
@@ -198,16 +198,16 @@ async def time_again(record: Record, lab: Lab, base: str, candidate: str) -> Tim
 
 
 async def _time(record: Record, lab: Lab, base: str, candidate: str, *, final: bool) -> Timing:
-    texts = [NamedSource(record.store.get(h), _file(h)) for h in (base, candidate)]
+    old, new = (_open(record, lab, h) for h in (base, candidate))
     finished: Timing | None = None
-    async for step in lab.time(*texts, final=final):
+    async for step in new.time(old.source, final=final):
         if isinstance(step, Timing):
             finished = step
         elif isinstance(step, TimedWorkload):
             record.emit(WorkloadTimed(candidate, base, step.timing, step.rounds))
         else:
-            progress = {**step, "candidate": candidate, "base": base}
-            record.emit(msgspec.convert(progress, RoundsTimed))
+            times = step.base_us, step.candidate_us, step.speedup, step.rounds
+            record.emit(RoundsTimed(candidate, base, step.workload, *times))
     assert finished is not None
     record.emit(TimingFinished(finished, final))
     return finished
@@ -259,16 +259,6 @@ def _found_lines(report: SanitizerReport, source: list[str]) -> Iterator[str]:
     yield from report.unread[:SHOWN_FAILURES]
 
 
-def _finished(candidate: str, compilation: Compilation) -> CompileFinished:
-    return CompileFinished(
-        candidate=candidate,
-        ok=compilation.ok,
-        diagnostics=compilation.diagnostics,
-        compiler=compilation.compiler,
-        seconds=compilation.seconds,
-    )
-
-
 def _check_finished(candidate: str, report: CheckReport) -> CheckFinished:
     return CheckFinished(
         candidate=candidate,
@@ -286,6 +276,10 @@ def _check_finished(candidate: str, report: CheckReport) -> CheckFinished:
 def _diagnostic(error: UserError) -> Diagnostic:
     message = error.message + (f" ({error.hint})" if error.hint else "")
     return Diagnostic(Severity.ERROR, message, error.place.line, error.place.column)
+
+
+def _open(record: Record, lab: Lab, candidate: str) -> OpenedSource:
+    return lab.open(NamedSource(record.store.get(candidate), _file(candidate)))
 
 
 def _file(candidate: str) -> str:

@@ -68,7 +68,7 @@ def main() -> int:
     try:
         answer, code = msgspec.json.encode(current_environment(sys.argv[1])), 0
     except UserError as error:
-        answer, code = msgspec.json.encode(NotReady.from_error(error)), 1
+        answer, code = msgspec.json.encode(NotReady.of(error)), 1
     sys.stdout.buffer.write(answer)
     return code
 

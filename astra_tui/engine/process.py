@@ -36,7 +36,7 @@ def main() -> int:
     try:
         return asyncio.run(_run(request, reply))
     except UserError as error:  # It was not ready: once it is, no error leaves `_run`.
-        reply.say(NotReady.from_error(error))
+        reply.say(NotReady.of(error))
         return _FAILED
 
 

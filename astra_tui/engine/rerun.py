@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astra_tui.engine.lab import Lab, NamedSource
+from astra_tui.engine.lab import Lab
+from astra_tui.lab.requests import NamedSource
 from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
@@ -35,7 +36,7 @@ async def check(
     results: list[CaseResult] = []
     report = None
     # To the very end: a process whose answer is left in the middle is killed.
-    async for event in lab.check(source.text, source.file, added, seed):
+    async for event in lab.open(source).check(added, seed):
         if isinstance(event, CaseResult):
             results.append(event)
         elif isinstance(event, CheckReport):
@@ -50,7 +51,7 @@ async def time_pair(
 ) -> Timing:
     """One interleaved timing of two sources that passed their checks. Raises UserError."""
     timing = None
-    async for step in lab.time(base, candidate, workloads=workloads):
+    async for step in lab.open(candidate).time(base, workloads=workloads):
         if isinstance(step, Timing):
             timing = step
     if timing is None:

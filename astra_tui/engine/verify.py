@@ -108,7 +108,7 @@ class Verifier:
 
     async def _profile(self, hash_: str) -> Profile:
         source = named_source(self._source(hash_), hash_)
-        profiled = await self._lab.profile(source.text, source.file)
+        profiled = await self._lab.open(source).profile()
         self._profiles[hash_] = profiled.profile
         return profiled.profile
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from astra_tui.engine.candidate_steps import ProposalId, check_candidate, time_again
-from astra_tui.engine.lab import Lab, NamedSource
+from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
 from astra_tui.engine.rerun import named_source
+from astra_tui.lab.requests import NamedSource
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ErrorOccurred, ShippedTimed
@@ -36,7 +37,7 @@ async def _time_shipped(record: Record, lab: Lab, task: KernelTask, baseline: st
     """Against the kernels that others ship, as far as they are in the cache."""
     best = record.state.best
     base = NamedSource(record.store.get(baseline), task.baseline_file.name)
-    shipped = await lab.time_shipped(base, named_source(record.store.get(best), best))
+    shipped = await lab.open(named_source(record.store.get(best), best)).time_shipped(base)
     record.emit(ShippedTimed(best, shipped))
 
 

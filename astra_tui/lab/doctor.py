@@ -10,13 +10,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
-
 import astra_tui
 from astra_tui.lab.cache import ContentCache, cache_root
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.compiler.toolchain import wheel_version
 from astra_tui.lab.explain.sass.nvdisasm import WHEEL, find_nvdisasm
+from astra_tui.lab.requests import TryEscapes
 from astra_tui.model.errors import UserError
 from astra_tui.model.health import Health, Probe
 from astra_tui.model.settings import EMULATOR
@@ -24,6 +23,7 @@ from astra_tui.model.task import list_tasks, load_task
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.processes.containment import probe_containment
 from astra_tui.processes.escapes import Targets
+from astra_tui.rpc import Call
 
 _START_SECONDS = 120.0
 
@@ -115,10 +115,8 @@ def _emulator_contained() -> Probe:
         task = load_task(next(iter(list_tasks())).folder)
         arguments = (str(task.folder.resolve()), EMULATOR, task.hash)
         with Child("astra_tui.lab.worker", arguments, "the lab process") as child:
-            request = {"do": "escapes", "targets": msgspec.to_builtins(targets)}
-            answer = child.ask(request, _START_SECONDS)
-        tried: dict[str, str] = answer["escapes"]
-        return tried
+            (escapes,) = Call(child, TryEscapes(targets)).replies()
+        return escapes.outcomes
 
     gives = "candidates that cannot reach your files while the emulator runs them"
     return probe_containment("emulator", gives, outcomes)

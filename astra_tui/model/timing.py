@@ -41,6 +41,18 @@ class Ratio(msgspec.Struct, frozen=True):
         return (self.high - self.low) / (2 * self.value)
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """The state of one candidate's measurement after a block of rounds."""
+
+    workload: str
+    candidate: int
+    """From 0, in the order in which the candidates were given."""
+    base_us: float
+    candidate_us: float
+    speedup: Ratio
+    rounds: int
+
+
 class PairedTime(msgspec.Struct, frozen=True):
     """One kind of paired measurement of a workload: medians in microseconds, and the ratio."""
 

@@ -30,9 +30,10 @@ from astra_tui.model.environment import (
     differences,
     recorded_environment,
 )
-from astra_tui.model.errors import DeviceMissing, OutOfResources, Place, UserError, nearest
+from astra_tui.model.errors import OutOfResources, UserError, nearest
 from astra_tui.model.events import EngineStarted
 from astra_tui.model.settings import RunSettings
+from astra_tui.rpc import Failure
 from astra_tui.sessions.client import EngineClient, EngineGone, running_engines
 from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.integrity import Session, read_session
@@ -244,30 +245,8 @@ class Ready(msgspec.Struct, frozen=True, tag_field="engine", tag="ready"):
     first: int
 
 
-class NotReady(msgspec.Struct, frozen=True, tag_field="engine", tag="not_ready"):
-    """The engine cannot do what was asked: the parts of a UserError."""
-
-    message: str
-    file: str
-    line: int
-    column: int
-    hint: str
-    device_missing: bool = False
-    out_of_resources: bool = False
-
-    @classmethod
-    def from_error(cls, error: UserError) -> NotReady:
-        """The error as data."""
-        place, missing = error.place, isinstance(error, DeviceMissing)
-        full = isinstance(error, OutOfResources)
-        return cls(error.message, error.file, place.line, place.column, error.hint, missing, full)
-
-    def error(self) -> UserError:
-        """The error as it was raised in the engine's process."""
-        place = Place(self.line, self.column)
-        kind = DeviceMissing if self.device_missing else UserError
-        kind = OutOfResources if self.out_of_resources else kind
-        return kind(self.message, file=self.file, place=place, hint=self.hint)
+class NotReady(Failure, frozen=True, tag_field="engine", tag="not_ready"):
+    """The engine cannot do what was asked."""
 
 
 class EngineNotStarted(UserError):

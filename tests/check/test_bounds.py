@@ -17,6 +17,7 @@ from astra_tui.engine.lab import Lab, LabEvent
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.requests import CaseCount, Check, NamedSource
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.launch.resolve import MAX_WORKSPACE_BYTES
 from astra_tui.model.task import find_task
@@ -100,9 +101,9 @@ def test_what_runs_out_of_memory_is_a_finding(
 
 async def events_of(lab: Lab, text: str, kill: bool) -> list[LabEvent]:
     found: list[LabEvent] = []
-    async for event in lab.check(text, "candidate.cu", ()):
+    async for event in lab.open(NamedSource(text, "candidate.cu")).check():
         found.append(event)
-        if kill and isinstance(event, int):
+        if kill and isinstance(event, CaseCount):
             (child,) = lab._holding
             os.killpg(child.pid, signal.SIGKILL)
     return found
@@ -114,7 +115,7 @@ def test_no_candidate_ends_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
         try:
             killed = await events_of(lab, BASELINE, kill=True)
             with monkeypatch.context() as patch:
-                patch.setattr(lab_module, "CHECK_SECONDS", 0.5)
+                patch.setattr(Check, "most", 0.5)
                 late = await events_of(lab, BASELINE, kill=False)
             return [killed, late, await events_of(lab, BASELINE, kill=False)]
         finally:

@@ -19,6 +19,7 @@ from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.coverage import compile_reporting
 from astra_tui.lab.explain.sass import disassemble
+from astra_tui.lab.requests import NamedSource
 from astra_tui.lab.upstream import task_headers
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.errors import UserError
@@ -163,13 +164,13 @@ def test_a_lab_process_does_not_work_on_another_version_of_the_task(tmp_path) ->
     lab = Lab(task)
     try:
         with pytest.raises(LabFailed, match="the task has changed while a session works on it"):
-            asyncio.run(lab.compile(OWN, "candidate.cu"))
+            asyncio.run(lab.open(NamedSource(OWN, "candidate.cu")).compile())
     finally:
         lab.close()
     (task.folder / "upstream" / "LICENSE").write_text("altered\n")
     lab = Lab(task)
     try:
         with pytest.raises(LabFailed, match="upstream/LICENSE: this is not the file"):
-            asyncio.run(lab.compile(OWN, "candidate.cu"))
+            asyncio.run(lab.open(NamedSource(OWN, "candidate.cu")).compile())
     finally:
         lab.close()

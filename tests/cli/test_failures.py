@@ -36,7 +36,7 @@ def test_a_gpu_that_is_not_here_is_no_bad_usage(
 
 def test_an_engine_s_error_is_of_the_same_kind_here() -> None:
     for raised in (DeviceMissing("none", hint="h"), UserError("bad", file="f", place=Place(3, 1))):
-        sent = msgspec.json.encode(NotReady.from_error(raised))
+        sent = msgspec.json.encode(NotReady.of(raised))
         error = msgspec.json.decode(sent, type=NotReady).error()
         assert (type(error), error.describe()) == (type(raised), raised.describe())
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from astra_tui.engine.concurrency import ReadWriteLock
 from astra_tui.engine.gpu_watch import process_tree
-from astra_tui.engine.lab import Lab, NamedSource
+from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import check, time_pair
+from astra_tui.lab.requests import NamedSource
 from astra_tui.model.timing import Timing
 from astra_tui.processes.child import Child
 from tests.conftest import ROOT
@@ -27,15 +28,16 @@ def test_one_process_serves_every_step_of_a_candidate(quick_task):
     async def steps() -> list[list[int]]:
         text = quick_task.baseline_file.read_text(encoding="utf-8")
         lab = Lab(quick_task)
+        source = lab.open(NamedSource(text, "baseline.cu"))
         try:
             found = []
-            compiled = await lab.compile(text, "baseline.cu")
+            compiled = await source.compile()
             assert compiled.ok
             found.append(pids(lab))
-            _, profiled = await asyncio.gather(lab.release_gpu(), lab.profile(text, "baseline.cu"))
+            _, profiled = await asyncio.gather(lab.release_gpu(), source.profile())
             assert profiled.profile.workloads
             found.append(pids(lab))
-            async for _ in lab.check(text, "baseline.cu", ()):
+            async for _ in source.check():
                 pass
             found.append(pids(lab))
             return found
@@ -51,7 +53,7 @@ class ScriptedLab(Lab):
     """Its processes find a scripted GPU."""
 
     def _new(self) -> Child:
-        arguments = (str(self._task.folder.resolve()), self.device, self._task.hash)
+        arguments = (str(self.task.folder.resolve()), self.device, self.task.hash)
         return Child("tests.engine.scripted_worker", arguments, name="the lab process")
 
 

@@ -16,8 +16,10 @@ import pytest
 from astra_tui.engine.gpu_watch import process_tree
 from astra_tui.gpu.gpu_process import GpuProcess
 from astra_tui.gpu.messages import Kernel, RunCase, encode
+from astra_tui.lab.requests import Check, NamedSource
 from astra_tui.model.task import load_task
 from astra_tui.processes.child import Child
+from astra_tui.rpc import Call
 from tests.compiler.test_compile import unread_bytes
 from tests.compiler.test_hostile_source import BOMBS
 from tests.conftest import ROOT
@@ -121,8 +123,7 @@ def test_a_reference_that_loops_ends_with_the_lab_process(
     facts = str(folder), "emulator", load_task(folder).hash
     with ExitStack() as stack:
         lab = stack.enter_context(Child("astra_tui.lab.worker", facts))
-        request = {"do": "check", "text": text, "file": "baseline.cu", "cases": [], "seed": 0}
-        lab.send(request, LONG)
+        Call(lab, Check(NamedSource(text, "baseline.cu"))).begin()
         wait_until_opened(fifo)
         handles = [stack.enter_context(watched(pid)) for pid in (oracle_of(lab), lab.pid)]
         end(lab)

@@ -33,7 +33,6 @@ from astra_tui.lab.on_gpu.measuring import (
     Measured,
     MeasurementFailed,
     Options,
-    Progress,
     Timer,
 )
 from astra_tui.lab.on_gpu.workload import Compiled
@@ -46,7 +45,7 @@ from astra_tui.model.launch.expression import Name
 from astra_tui.model.pin import Pin
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import KERNEL, MachineCode, ParameterType, Variant, Yardstick
-from astra_tui.model.timing import WRONG_OUTPUT, Floor, Timing, TimingVerdict
+from astra_tui.model.timing import WRONG_OUTPUT, Floor, Progress, Timing, TimingVerdict
 from astra_tui.model.yardsticks import ChainTimes
 from tests.conftest import ROOT
 from tests.gpu.kernels import MODULE, scripted_tools

@@ -5,16 +5,19 @@ It sees what a GPU keeps to itself: reads of memory that nothing has written, ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from math import inf
 
 import msgspec
 
 from astra_tui.lab.check.execution import Source
+from astra_tui.lab.requests import CaseCount, Check, NamedSource
 from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, CheckVerdict
+from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
+from astra_tui.rpc import Call, ServerUnfit
 
 SECONDS = 600.0
 """Without a word from the emulator; it bounds its own steps."""
@@ -39,12 +42,12 @@ class EmulatorCheck:
     def __init__(self, task: KernelTask):
         arguments = (str(task.folder.resolve()), EMULATOR, task.hash)
         self._child = Child("astra_tui.lab.worker", arguments, name="the emulator's check")
-        self._is_busy = False
+        self._call: Call[CaseCount | CaseResult | CheckReport] | None = None
 
     def close(self) -> None:
         """Ends the process and what it started."""
         self._child.close()
-        self._is_busy = False
+        self._call = None
 
     def __enter__(self) -> EmulatorCheck:
         return self
@@ -63,50 +66,35 @@ class EmulatorCheck:
 
         The suite's drawn cases follow from `seed`.
         """
-        if self._is_busy:  # The check before was left before its end.
+        if self._call is not None:  # The check before was left before its end.
             self.close()
-        request: dict[str, Any] = {
-            "do": "check",
-            "text": source.text,
-            "file": source.file,
-            "seed": seed,
-            "cases": msgspec.to_builtins(added),
-        }
-        if only is not None:
-            request["only"] = msgspec.to_builtins(only)
         self._child.start()
-        self._is_busy = True
-        try:
-            self._child.send(request, SECONDS)
-        except (ChildDied, ChildTimeout):
-            return  # `result` says so.
+        named = NamedSource(source.text, source.file)
+        request = Check(named, added, seed, only=only)
+        self._call = Call(self._child, request, silence=SECONDS, most=inf)
+        with suppress(ChildDied, ChildTimeout):  # `result` says so.
+            self._call.begin()
 
     def result(self) -> EmulatorVerdict:
         """Waits for the check that was begun."""
+        assert self._call is not None
         results: list[CaseResult] = []
         report: CheckReport | None = None
         try:
-            for message in self._messages():
-                if "case" in message:
-                    results.append(msgspec.convert(message["case"], CaseResult))
-                elif "report" in message:
-                    report = msgspec.convert(message["report"], CheckReport)
-                elif "error" in message:
-                    return EmulatorVerdict(len(results), open=message["error"])
+            while (reply := self._call.receive()) is not None:
+                if isinstance(reply, CaseResult):
+                    results.append(reply)
+                elif isinstance(reply, CheckReport):
+                    report = reply
+        except (UserError, ServerUnfit) as error:
+            self._call = None
+            message = error.message if isinstance(error, UserError) else str(error)
+            return EmulatorVerdict(len(results), open=message)
         except (ChildDied, ChildTimeout) as error:
             self.close()
             return EmulatorVerdict(len(results), open=str(error))
+        self._call = None
         return _summed(results, report)
-
-    def _messages(self) -> Iterator[dict[str, Any]]:
-        while True:
-            message: dict[str, Any] = self._child.receive(SECONDS)
-            if "done" in message or "error" in message:
-                self._is_busy = False
-                if "error" in message:
-                    yield message
-                return
-            yield message
 
 
 def _summed(results: list[CaseResult], report: CheckReport | None) -> EmulatorVerdict:

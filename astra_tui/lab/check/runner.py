@@ -63,9 +63,21 @@ class Checker(Basis):
         Raises PlanError for a plan that cannot be read or does not fit the task, and other
         UserErrors for a task whose reference fails.
         """
+        source = read_source(self.task, text, file)
+        yield from self.check_source(source, cases, whole_suite=whole_suite, known=known)
+
+    def check_source(
+        self,
+        source: Source,
+        cases: tuple[Case, ...] | None = None,
+        *,
+        whole_suite: bool | None = None,
+        known: tuple[CaseResult, ...] = (),
+    ) -> Iterator[CheckEvent]:
+        """The same for a source whose plan has been read."""
         whole_suite = cases is None if whole_suite is None else whole_suite
         suite = build_suite(self.task, self.seed) if cases is None else cases
-        check = SourceCheck(self, read_source(self.task, text, file), suite, known)
+        check = SourceCheck(self, source, suite, known)
         self.oracle.warm_up(suite)
         if whole_suite and self.device.name != EMULATOR:
             self.oracle.start()  # It judges workloads at their own size there, never cached.

@@ -18,11 +18,11 @@ from astra_tui.gpu.tools import ToolKernels
 from astra_tui.gpu.watch import Watch
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.on_gpu.floors import Floors
-from astra_tui.lab.on_gpu.measuring import Measured, Options, Progress, Timer
+from astra_tui.lab.on_gpu.measuring import Measured, Options, Timer
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.model.digest import content_hash
 from astra_tui.model.task import KernelTask, Workload
-from astra_tui.model.timing import Timing, WorkloadTiming
+from astra_tui.model.timing import Progress, Timing, WorkloadTiming
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ from astra_tui.model.timing import (
     PairedEnergy,
     PairedTime,
     PaperTime,
-    Ratio,
+    Progress,
     TimingVerdict,
     WorkloadTiming,
 )
@@ -107,19 +107,6 @@ class Options:
     """What each timed launch follows."""
     least_rounds: int = BLOCK
     round_limit: int = 400
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The state of one candidate's measurement after a block of rounds."""
-
-    workload: str
-    candidate: int
-    """From 0, in the order in which the candidates were given."""
-    base_us: float
-    candidate_us: float
-    speedup: Ratio
-    rounds: int
 
 
 @dataclass(frozen=True)

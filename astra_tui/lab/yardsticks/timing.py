@@ -12,12 +12,11 @@ from astra_tui.gpu.timing.intervals import Floats
 from astra_tui.gpu.timing.overall import geometric_mean
 from astra_tui.gpu.timing.pairing import BadSamples, mirrored_log_ratios
 from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
-from astra_tui.lab.on_gpu.measuring import Progress
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.yardsticks.opening import NotBuilt, Shipped, refusal
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, Workload
-from astra_tui.model.timing import Ratio
+from astra_tui.model.timing import Progress, Ratio
 from astra_tui.model.yardsticks import ChainTimes, FastestShipped, ShapeTimes, VersionTimes
 
 MIN_ROUNDS = 60

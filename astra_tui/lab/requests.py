@@ -1,0 +1,168 @@
+"""The lab's verbs: what a lab process is asked to do with the sources of its task."""
+
+from __future__ import annotations
+
+from typing import Never
+
+import msgspec
+
+from astra_tui.model.check import Case, CaseResult, CheckReport
+from astra_tui.model.compilation import Compilation, Diagnostic
+from astra_tui.model.machine_code import Profiled
+from astra_tui.model.ncu import NcuReport
+from astra_tui.model.sanitizer import SanitizerReport
+from astra_tui.model.timing import Progress, Timing, WorkloadTiming
+from astra_tui.model.yardsticks import ShippedTimes
+from astra_tui.processes.escapes import Targets
+from astra_tui.rpc import Request
+
+CASE_SECONDS = 120.0
+"""How long the lab may be silent during a check or a profile, in seconds of its CPU time."""
+
+TIMING_SECONDS = 300.0
+"""How long one step of a timing may take; building graphs and the first floors are the longest."""
+
+
+class NamedSource(msgspec.Struct, frozen=True):
+    """A source with the name that messages give it."""
+
+    text: str
+    file: str
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """A compilation without its code, which stays in the lab."""
+
+    ok: bool
+    diagnostics: tuple[Diagnostic, ...]
+    compiler: str
+    seconds: float
+
+    @classmethod
+    def of(cls, compilation: Compilation) -> Compiled:
+        """What is told of a compilation."""
+        c = compilation
+        return cls(c.ok, c.diagnostics, c.compiler, c.seconds)
+
+
+class Compile(Request[Compiled], frozen=True):
+    """Compiles the kernels that a check of the whole suite needs, without running anything."""
+
+    silence = 120.0
+
+    source: NamedSource
+    seed: int = 0
+    """From which the suite's cases are drawn."""
+
+
+class CaseCount(msgspec.Struct, frozen=True):
+    """How many cases a check will run."""
+
+    cases: int
+
+
+class Check(Request[CaseCount | CaseResult | CheckReport], frozen=True):
+    """Checks a source against the suite and `added` cases, or against `only` some cases.
+
+    Cases with `known` results, of a check that was cut off, do not run again. The results come
+    without counters, the report at the end without the results.
+    """
+
+    silence = CASE_SECONDS
+    most = 300.0
+
+    source: NamedSource
+    added: tuple[Case, ...] = ()
+    seed: int = 0
+    known: tuple[CaseResult, ...] = ()
+    only: tuple[Case, ...] | None = None
+
+
+class Sanitized(msgspec.Struct, frozen=True):
+    """What compute-sanitizer said, one report a tool."""
+
+    reports: tuple[SanitizerReport, ...]
+
+
+class Sanitize(Request[Sanitized], frozen=True):
+    """Has compute-sanitizer watch a source that passed its check.
+
+    Each run of one of its four tools has a limit of its own; this is for our process alone.
+    """
+
+    silence = 1800.0
+
+    source: NamedSource
+
+
+class Profile(Request[Profiled], frozen=True):
+    """Counts a correct source on every workload, and disassembles it."""
+
+    silence = CASE_SECONDS
+
+    source: NamedSource
+
+
+class ReadHardware(Request[NcuReport], frozen=True):
+    """Has ncu read hardware counters on one workload; it replays every launch many times."""
+
+    silence = 300.0
+
+    source: NamedSource
+    workload: str
+
+
+class TimedWorkload(msgspec.Struct, frozen=True):
+    """One workload of a timing, with its samples: microseconds of base and candidate."""
+
+    timing: WorkloadTiming
+    rounds: tuple[tuple[float, float], ...]
+
+
+class Time(Request[Progress | TimedWorkload | Timing], frozen=True):
+    """Times a source against a base on the named workloads, or on all. Both passed their checks.
+
+    A `final` timing is taken in a fresh process, and by the paper's protocol as well.
+    `idle_processes` are others of ours that hold the GPU.
+    """
+
+    silence = TIMING_SECONDS
+
+    base: NamedSource
+    source: NamedSource
+    final: bool = False
+    workloads: tuple[str, ...] = ()
+    idle_processes: tuple[int, ...] = ()
+
+
+class TimeShipped(Request[Progress | ShippedTimes], frozen=True):
+    """Times a source against a base and the yardsticks that are in the cache, after a producer."""
+
+    silence = TIMING_SECONDS
+
+    base: NamedSource
+    source: NamedSource
+    idle_processes: tuple[int, ...] = ()
+
+
+class Rest(Request[Never], frozen=True):
+    """Leaves the GPU to the process that measures."""
+
+    silence = CASE_SECONDS
+
+
+class Escapes(msgspec.Struct, frozen=True):
+    """Why each try was refused; an empty text where it was done."""
+
+    outcomes: dict[str, str]
+
+
+class TryEscapes(Request[Escapes], frozen=True):
+    """Has the thread in which candidates run try to get out, as `processes/escapes.py` does."""
+
+    targets: Targets
+
+
+LabRequest = (
+    Compile | Check | Sanitize | Profile | ReadHardware | Time | TimeShipped | Rest | TryEscapes
+)

@@ -1,0 +1,10 @@
+"""Typed calls between processes: a request's type says which replies it has, and how long it may
+take. Errors keep their file and line. What carries the messages is for the caller to choose.
+"""
+
+from __future__ import annotations
+
+from astra_tui.rpc.calls import Call, Channel, Request, serve
+from astra_tui.rpc.failure import Failure, FailureKind, ServerUnfit
+
+__all__ = ["Call", "Channel", "Failure", "FailureKind", "Request", "ServerUnfit", "serve"]
