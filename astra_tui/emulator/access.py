@@ -21,6 +21,7 @@ from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.lanes import Group
 from astra_tui.emulator.mbarriers import BYTES
 from astra_tui.emulator.memory import Buffer, require_aligned, views_of
+from astra_tui.emulator.places import Pieces, Places
 from astra_tui.emulator.races import Accessors
 from astra_tui.emulator.registers import spread
 from astra_tui.emulator.step import AccessSpec
@@ -39,8 +40,13 @@ class Target:
     """Where an access goes: the bytes of a memory, and an offset into them for each lane."""
 
     views: dict[int, Any]
-    offsets: Any
+    places: Places
     space: str
+
+    @property
+    def offsets(self) -> Any:
+        """The offset of each lane."""
+        return self.places.offsets
 
 
 def resolve(
@@ -91,15 +97,16 @@ def _global(
     group: Group, spec: AccessSpec, addresses: Any, unchanged: Callable[[Target], Any] | None
 ) -> Target:
     launch, memory = group.chunk.launch, group.chunk.launch.memory
-    offsets = (addresses - np.uint64(memory.base)).view(np.int64)
-    buffer = _located(group, spec, offsets)
-    require_aligned(offsets, spec.size, spec.direction)
+    virtual = Places.of((addresses - np.uint64(memory.base)).view(np.int64))
+    offsets = virtual.offsets
+    buffer = _located(group, spec, virtual)
+    require_aligned(virtual, spec.size, spec.direction)
     if spec.writes:
         require_writable(memory, offsets, buffer, spec)
     if launch.dependency is not None:
         waited = group.chunk.waited[group.lanes]
         launch.dependency.require_waited(waited, spec, memory, buffer, offsets)
-    places = memory.physical(offsets)
+    places = memory.physical(virtual)
     target = Target(memory.views, places, "global")
     if launch.checked:
         if spec.reads:
@@ -110,19 +117,19 @@ def _global(
                     raise
         _check_global_race(group, spec, target, buffer, unchanged)
     if launch.counted and not spec.in_bulk:
-        launch.tally.count_global(spec.index, spec.direction, spec.size, _counted(group, offsets))
+        launch.tally.count_global(spec.index, spec.direction, spec.size, _counted(group, virtual))
     if launch.traffic is not None:
-        launch.traffic.note(spec, offsets, group.warps, buffer)
+        launch.traffic.note(spec, virtual, group.warps, group.whole_warps, buffer)
     return target
 
 
-def _located(group: Group, spec: AccessSpec, offsets: Any) -> Buffer | None:
+def _located(group: Group, spec: AccessSpec, places: Places) -> Buffer | None:
     """The buffer of an access; a load may leave it where an engineer accepts that."""
     launch = group.chunk.launch
     try:
-        return launch.memory.locate(offsets, spec.size, spec.direction)
+        return launch.memory.locate(places, spec.size, spec.direction)
     except Fault as fault:
-        if spec.writes or not launch.memory.near(offsets, spec.size):
+        if spec.writes or not launch.memory.near(places.offsets, spec.size):
             raise
         if not group.tolerates(fault, spec.index):
             raise
@@ -161,10 +168,10 @@ def _check_global_race(
         return
     launch = group.chunk.launch
     memory, history = launch.memory, launch.history
-    words = memory.words(target.offsets, spec.size)
-    per_lane = len(words) // group.n
+    words = memory.words(target.places, spec.size)
+    per_lane = words.per_lane
     if spec.non_coherent:
-        written = history.writer[words] != 0
+        written = words.take(history.writer) != 0
         if written.any():
             fault = _non_coherent(group, spec, target, written, per_lane)
             if not group.tolerates(fault, spec.index):
@@ -228,15 +235,18 @@ def _shared(
 ) -> Target:
     chunk, launch = group.chunk, group.chunk.launch
     local, peers = shared_places(group, spec, addresses, of_cluster)
-    offsets = local + (group.shared_base if peers is None else peers * launch.shared.stride)
-    target = Target(chunk.shared_views, offsets, "shared")
+    places = Places.of(
+        local + (group.shared_base if peers is None else peers * launch.shared.stride)
+    )
+    target = Target(chunk.shared_views, places, "shared")
     if launch.checked:
         if peers is not None and not spec.in_bulk:
             _reach(group, peers, spec.index)
         _check_shared_words(group, spec, target, unchanged)
     if launch.counted and not spec.in_bulk:
         count = launch.tally.count_shared if peers is None else launch.tally.count_cluster
-        count(spec.index, spec.direction, spec.size, _counted(group, local))
+        # Blocks lie a multiple of all banks apart.
+        count(spec.index, spec.direction, spec.size, _counted(group, places))
     return target
 
 
@@ -268,7 +278,7 @@ def shared_places(
             text += "cluster, which has left the kernel"
             raise Fault(FindingKind.ABSENT_BLOCK, text, at, lanes)
     launch.shared.require_inside(local, spec.size, spec.direction)
-    require_aligned(local, spec.size, spec.direction)
+    require_aligned(Places(local, None), spec.size, spec.direction)
     return local, peers
 
 
@@ -294,15 +304,15 @@ def _check_shared_words(
     group: Group, spec: AccessSpec, target: Target, unchanged: Callable[[Target], Any] | None
 ) -> None:
     chunk = group.chunk
-    words = shared_words(group, target.offsets, spec.size)
-    per_lane = len(words) // group.n
+    words = shared_words(group, target.places, spec.size)
+    per_lane = words.per_lane
     reduces = spec.in_bulk and spec.direction == "atomic"
     if chunk.has_bulk_copies and not reduces:
-        chunk.bulk_copies.require_unused(words, per_lane, spec.writes)
+        chunk.bulk_copies.require_unused(words.array, per_lane, spec.writes)
     if spec.writes and chunk.has_barriers:
         _require_no_barrier(group, spec, target.offsets)
     if spec.reads:
-        fault = _undefined_shared(group, spec, target, words, per_lane)
+        fault = _undefined_shared(group, spec, target, words)
         if fault is not None and not group.tolerates(fault, spec.index):
             raise fault
     by, history = group.accessors("shared", per_lane, spec.index), chunk.shared_history
@@ -322,10 +332,10 @@ def _check_shared_words(
         note = history.note_store if spec.writes else history.note_load
         note(words, by, spec.synchronising)
     if spec.writes:
-        chunk.shared_state[words] = True
+        words.put(chunk.shared_state, True)
 
 
-def _check_bulk(group: Group, spec: AccessSpec, words: Any, by: Accessors) -> None:
+def _check_bulk(group: Group, spec: AccessSpec, words: Pieces, by: Accessors) -> None:
     """A copy begins to write or to read shared memory: threads have to be done with it, and what
     they wrote has to be fenced. Raises Fault with the index of a word.
     """
@@ -336,14 +346,13 @@ def _check_bulk(group: Group, spec: AccessSpec, words: Any, by: Accessors) -> No
         history.require_free(words, by, spec.direction == "atomic")
         return
     history.require_ordered(words, by, None, False)
-    writer = np.abs(history.writer[words])
+    writer = np.abs(words.take(history.writer))
     at = np.flatnonzero((writer > 0) & (writer <= clocks.members))
-    per_lane = len(words) // group.n
-    lanes = group.lanes[at // per_lane]
-    open_still = ~clocks.is_fenced(lanes, writer[at] - 1, history.write_time[words[at]])
+    lanes = group.lanes[at // words.per_lane]
+    open_still = ~clocks.is_fenced(lanes, writer[at] - 1, history.write_time[words.array[at]])
     if open_still.any():
         index, count = first_true(open_still)
-        place = history.describe(int(words[at[index]]))
+        place = history.describe(int(words.array[at[index]]))
         text = f"a copy of {place}, which a thread wrote: no fence.proxy.async lies between"
         raise Fault(FindingKind.MISSING_FENCE, text, int(at[index]), count)
 
@@ -360,22 +369,19 @@ def _require_no_barrier(group: Group, spec: AccessSpec, offsets: Any) -> None:
         raise Fault(FindingKind.BARRIER_MISUSE, text, at, lanes)
 
 
-def shared_words(group: Group, offsets: Any, size: int) -> Any:
+def shared_words(group: Group, places: Places, size: int) -> Pieces:
     """The granules of shared memory that an access touches, lane by lane."""
-    bits = group.chunk.launch.shared.granule_bits
-    first = offsets >> bits
-    count = max(size >> bits, 1)
-    return first if count == 1 else (first[:, None] + np.arange(count)).reshape(-1)
+    return places.pieces(size, group.chunk.launch.shared.granule_bits)
 
 
 def _undefined_shared(
-    group: Group, spec: AccessSpec, target: Target, words: Any, per_lane: int
+    group: Group, spec: AccessSpec, target: Target, words: Pieces
 ) -> Fault | None:
     """The fault of a load of shared memory that no thread has written, or no copy yet.
 
     What a load into registers has read that no thread has written is only marked.
     """
-    state = group.chunk.shared_state[words]
+    state, per_lane = words.take(group.chunk.shared_state), words.per_lane
     if not state.all():
         missing = ~state.reshape(-1, per_lane)
         if not spec.results:
@@ -383,8 +389,8 @@ def _undefined_shared(
             return fault_of(group.chunk, int(target.offsets[lane]), lane, lanes)
         note_load(spec, group, target.offsets, missing)
     pending = group.chunk.pending_copies
-    if pending is not None and pending[words].any():
-        lane, _ = first_true(pending[words])
+    if pending is not None and pending[words.array].any():
+        lane, _ = first_true(pending[words.array])
         shared = group.chunk.launch.shared
         place = shared.describe_offset(int(target.offsets[lane // per_lane]) % shared.stride)
         text = f"load of {place}: its cp.async copy has not been waited for"
@@ -398,8 +404,9 @@ def _local(group: Group, spec: AccessSpec, addresses: Any) -> Target:
     base = np.uint64(LOCAL)
     inside = np.where(addresses >= base, addresses - base, addresses).view(np.int64)
     local.require_inside(inside, spec.size, spec.direction)
-    require_aligned(inside, spec.size, spec.direction)
-    return Target(chunk.local_views, inside + group.lanes * local.size, "local")
+    places = Places.of(inside + group.lanes * local.size)
+    require_aligned(places, spec.size, spec.direction)  # Each thread has a multiple of 16 bytes.
+    return Target(chunk.local_views, places, "local")
 
 
 def _parameter(group: Group, spec: AccessSpec, addresses: Any) -> Target:
@@ -418,8 +425,9 @@ def _parameter(group: Group, spec: AccessSpec, addresses: Any) -> Target:
             lane,
             lanes,
         )
-    require_aligned(offsets, spec.size, spec.direction)
-    return Target(views_of(launch.parameters), offsets, "param")
+    places = Places.of(offsets)
+    require_aligned(places, spec.size, spec.direction)
+    return Target(views_of(launch.parameters), places, "param")
 
 
 def _per_word(
@@ -430,5 +438,5 @@ def _per_word(
     return lambda: np.repeat(unchanged(target), per_lane)
 
 
-def _counted(group: Group, offsets: Any) -> GroupAccess:
-    return GroupAccess(offsets, group.warps, group.whole_warps, group.lanes_in_warp)
+def _counted(group: Group, places: Places) -> GroupAccess:
+    return GroupAccess(places, group.warps, group.whole_warps, group.lanes_in_warp)

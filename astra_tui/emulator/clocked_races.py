@@ -13,6 +13,7 @@ import numpy as np
 
 from astra_tui.emulator.clocks import Clocks
 from astra_tui.emulator.faults import Fault, first_true
+from astra_tui.emulator.places import Pieces
 from astra_tui.emulator.races import Accessors, Acquired, Unchanged
 from astra_tui.model.findings import FindingKind
 
@@ -37,13 +38,13 @@ class ClockedHistory:
         self.read_time = np.zeros((2, words, warps), np.int32)
         self.read_step = np.zeros((2, words, warps), np.int32)
 
-    def load(self, words: Any, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
+    def load(self, words: Pieces, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
         """Records reads of `words`; raises Fault, with the index of the word, on a race."""
         self.require_ordered(words, by, acquired, atomic)
         self.note_load(words, by, atomic)
 
     def require_ordered(
-        self, words: Any, by: Accessors, acquired: Acquired | None, atomic: bool
+        self, words: Pieces, by: Accessors, acquired: Acquired | None, atomic: bool
     ) -> None:
         """Raises Fault, with the index of the word, where words may not be read now."""
         del acquired
@@ -51,7 +52,7 @@ class ClockedHistory:
 
     def store(
         self,
-        words: Any,
+        words: Pieces,
         by: Accessors,
         acquired: Acquired | None,
         atomic: bool,
@@ -63,18 +64,18 @@ class ClockedHistory:
         self.note_store(words, by, atomic)
 
     def require_free(
-        self, words: Any, by: Accessors, atomic: bool = False, unchanged: Unchanged | None = None
+        self, words: Pieces, by: Accessors, atomic: bool = False, unchanged: Unchanged | None = None
     ) -> None:
         """Raises Fault where words may not be written now."""
         self._check_writers(words, by, atomic, unchanged, "store to {} that {} wrote")
         self._check_readers(words, by, unchanged)
 
-    def note_load(self, words: Any, by: Accessors, atomic: bool) -> None:
+    def note_load(self, words: Pieces, by: Accessors, atomic: bool) -> None:
         """Records reads without a check."""
         if atomic or not len(words):
             return
         member = by.thread - 1
-        key = words * self.readers.shape[2] + (member >> _WARP_BITS)
+        key = words.array * self.readers.shape[2] + (member >> _WARP_BITS)
         order = np.argsort(key, kind="stable")
         first = np.flatnonzero(np.diff(key[order], prepend=-1))
         bits = _U32(1) << (member & 31).astype(_U32)
@@ -90,9 +91,9 @@ class ClockedHistory:
         readers[0, key] = np.where(same, readers[0, key] | lanes, lanes)
         times[0, key], steps[0, key] = by.time, by.step
 
-    def note_store(self, words: Any, by: Accessors, atomic: bool) -> None:
+    def note_store(self, words: Pieces, by: Accessors, atomic: bool) -> None:
         """Records writes without a check."""
-        self.note_write(words, -by.thread if atomic else by.thread, by.time)
+        self.note_write(words.array, -by.thread if atomic else by.thread, by.time)
 
     def note_write(self, words: Any, writer: Any, time: int) -> None:
         """Records who has written words, and when."""
@@ -100,22 +101,23 @@ class ClockedHistory:
         self.readers[:, words] = 0
 
     def _check_writers(
-        self, words: Any, by: Accessors, atomic: bool, unchanged: Unchanged | None, text: str
+        self, words: Pieces, by: Accessors, atomic: bool, unchanged: Unchanged | None, text: str
     ) -> None:
-        signed = self.writer[words]
+        signed = words.take(self.writer)
         writer = np.maximum(signed, 0) if atomic else np.abs(signed)
         at = np.flatnonzero((writer != 0) & (writer != by.thread))
         if not len(at):
             return
         assert by.known is not None
-        ordered = by.known(at, writer[at], self.write_time[words[at]])
+        ordered = by.known(at, writer[at], self.write_time[words.array[at]])
         if unchanged is not None and not ordered.all():
             ordered |= unchanged()[at] & (signed[at] > 0)
         if not ordered.all():
             index, count = first_true(~ordered)
-            raise self._race(text, words[at[index]], writer[at[index]], int(at[index]), count)
+            raise self._race(text, words.array[at[index]], writer[at[index]], int(at[index]), count)
 
-    def _check_readers(self, words: Any, by: Accessors, unchanged: Unchanged | None) -> None:
+    def _check_readers(self, pieces: Pieces, by: Accessors, unchanged: Unchanged | None) -> None:
+        words = pieces.array
         for part in range(2):
             found = self.readers[part, words]
             row, warp = np.nonzero(found)

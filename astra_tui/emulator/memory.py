@@ -12,6 +12,7 @@ import numpy as np
 from astra_tui.emulator.address_space import GLOBAL
 from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.operands import UNSIGNED
+from astra_tui.emulator.places import Pieces, Places
 from astra_tui.emulator.ptx.module import PtxError, Variable
 from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES, BufferUse, DeviceBuffer
 from astra_tui.model.findings import FindingKind
@@ -116,20 +117,20 @@ class GlobalMemory:
             data[offset : offset + 8] = address.view(np.uint8)
         return data
 
-    def physical(self, offsets: Any) -> Any:
+    def physical(self, places: Places) -> Places:
         """Where the bytes at these offsets lie in `heap`, whose words the tables are about."""
-        return offsets
+        return places
 
     def describe_physical(self, offset: int) -> str:
         """As `describe_offset`, for a place in `heap`."""
         return self.describe_offset(offset)
 
-    def note_loads(self, words: Any, atomic: bool) -> None:
+    def note_loads(self, words: Pieces, atomic: bool) -> None:
         """Told of every checked load of a buffer that may be written."""
 
-    def note_stores(self, words: Any) -> None:
+    def note_stores(self, words: Pieces) -> None:
         """Told of every checked store."""
-        self.defined[words] = True
+        words.put(self.defined, True)
 
     def address_of(self, name: str) -> int:
         """The generic address of a buffer or variable."""
@@ -147,14 +148,15 @@ class GlobalMemory:
             self.buffers[index] if index >= 0 and high + size <= self.buffers[index].end else None
         )
 
-    def locate(self, offsets: Any, size: int, what: str) -> Buffer | None:
+    def locate(self, places: Places, size: int, what: str) -> Buffer | None:
         """The buffer that holds all of an access, or None when lanes access several.
 
-        Raises Fault when a lane leaves its buffer. `offsets` are relative to the heap.
+        Raises Fault when a lane leaves its buffer. Places are relative to the heap.
         """
-        buffer = self.holder(int(offsets.min()), int(offsets.max()), size)
+        buffer = self.holder(*places.limits(), size)
         if buffer is not None:
             return buffer
+        offsets = places.offsets
         owners = np.searchsorted(self._begins, offsets, "right") - 1
         outside = (owners < 0) | (offsets + size > self._ends[np.maximum(owners, 0)])
         if outside.any():
@@ -190,20 +192,20 @@ class GlobalMemory:
             )
         return f"byte {offset - nearest.begin} of {nearest.name}, which has {nearest.size}"
 
-    def require_defined(self, offsets: Any, size: int, buffer: Buffer | None) -> None:
+    def require_defined(self, places: Places, size: int, buffer: Buffer | None) -> None:
         """Raises Fault where a load reads bytes of an output or workspace that no one wrote.
 
-        `offsets` are places in `heap`.
+        Places are those in `heap`.
         """
         if not self.undefined or (buffer is not None and buffer not in self.undefined):
             return
-        words = self.words(offsets, size)
-        missing = ~self.defined[words]
+        words = self.words(places, size)
+        missing = ~words.take(self.defined)
         if missing.any():
             index, _ = first_true(missing)
-            per_lane = len(words) // len(offsets)
+            per_lane = words.per_lane
             lane = index // per_lane
-            place = self.describe_physical(int(offsets[lane]))
+            place = self.describe_physical(int(places.offsets[lane]))
             raise Fault(
                 FindingKind.UNINITIALISED_GLOBAL,
                 f"load of {size} bytes at {place}: nothing has written them",
@@ -211,13 +213,9 @@ class GlobalMemory:
                 int(missing.reshape(-1, per_lane).any(axis=1).sum()),
             )
 
-    def words(self, offsets: Any, size: int) -> Any:
+    def words(self, places: Places, size: int) -> Pieces:
         """The granules of an access, lane by lane."""
-        first = offsets >> self.granule_bits
-        count = max(size >> self.granule_bits, 1)
-        if count == 1:
-            return first
-        return (first[:, None] + np.arange(count)).reshape(-1)
+        return places.pieces(size, self.granule_bits)
 
     def unwritten(self, source: DeviceBuffer) -> tuple[int, int] | None:
         """The first byte of an output that no one wrote, and how many there are; None if none."""
@@ -284,14 +282,15 @@ class PagedMemory(GlobalMemory):
         self.heap, self.defined, self.stored, self.places = heap, defined, stored, places
         self.views = views_of(heap)
 
-    def physical(self, offsets: Any) -> Any:
+    def physical(self, places: Places) -> Places:
         """Makes pages that were never touched."""
+        offsets = places.offsets
         pages = offsets >> _PAGE_BITS
         held = self.pages[pages]
         if not held.all():
             self._touch(np.unique(pages[held == 0]))
             held = self.pages[pages]
-        return (held.astype(np.int64) - 1 << _PAGE_BITS) | (offsets & (PAGE - 1))
+        return Places.of((held.astype(np.int64) - 1 << _PAGE_BITS) | (offsets & (PAGE - 1)))
 
     def virtual(self, places: Any) -> Any:
         """The other way round: offsets for places in `heap`."""
@@ -301,23 +300,23 @@ class PagedMemory(GlobalMemory):
         """As `describe_offset`, for a place in `heap`."""
         return self.describe_offset(int(self.virtual(np.int64(offset))))
 
-    def note_loads(self, words: Any, atomic: bool) -> None:
+    def note_loads(self, words: Pieces, atomic: bool) -> None:
         """Keeps which granules were loaded, where that was asked for."""
         if self.loaded is not None:
             if len(self.loaded) < len(self.defined):
                 more = np.zeros(len(self.defined) - len(self.loaded), np.uint8)
                 self.loaded = np.concatenate([self.loaded, more])
-            self.loaded[words] |= ATOMIC if atomic else LOADED
+            self.loaded[words.array] |= ATOMIC if atomic else LOADED
 
-    def require_defined(self, offsets: Any, size: int, buffer: Buffer | None) -> None:
+    def require_defined(self, places: Places, size: int, buffer: Buffer | None) -> None:
         """As in `GlobalMemory`, unless it is lenient."""
         if not self.lenient:
-            super().require_defined(offsets, size, buffer)
+            super().require_defined(places, size, buffer)
 
-    def note_stores(self, words: Any) -> None:
+    def note_stores(self, words: Pieces) -> None:
         """Keeps which granules were stored; those of buffers with contents are defined before."""
-        self.defined[words] = True
-        self.stored[words] = True
+        words.put(self.defined, True)
+        words.put(self.stored, True)
 
     def read(self, name: str, first: Any, size: int) -> tuple[Any, Any]:
         """`size` bytes at offsets into a buffer, and which of them something has stored.
@@ -473,10 +472,10 @@ class LocalMemory:
             )
 
 
-def require_aligned(offsets: Any, size: int, what: str) -> None:
+def require_aligned(places: Places, size: int, what: str) -> None:
     """Raises Fault when an address is no multiple of the access's size."""
-    if int(np.bitwise_or.reduce(offsets)) & (size - 1):
-        lane, lanes = first_true((offsets & (size - 1)) != 0)
+    if not places.is_aligned(size):
+        lane, lanes = first_true((places.offsets & (size - 1)) != 0)
         raise Fault(
             FindingKind.MISALIGNED,
             f"{what} of {size} bytes at an address that is no multiple of {size}",

@@ -21,6 +21,7 @@ import numpy as np
 
 from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.fences import EarlierAccesses
+from astra_tui.emulator.places import Pieces
 from astra_tui.model.findings import FindingKind
 
 _WARP_BITS = 5
@@ -148,29 +149,31 @@ class AccessHistory:
                 longer[: len(table)] = table
                 setattr(self, name, longer)
 
-    def load(self, words: Any, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
+    def load(self, words: Pieces, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
         """Records reads of `words`; raises Fault, with the index of the word, on a race."""
         self.require_ordered(words, by, acquired, atomic)
         self.note_load(words, by, atomic)
 
     def require_ordered(
-        self, words: Any, by: Accessors, acquired: Acquired | None, atomic: bool
+        self, words: Pieces, by: Accessors, acquired: Acquired | None, atomic: bool
     ) -> None:
         """Raises Fault, with the index of the word, where words may not be read now."""
         self._check_writers(words, by, acquired, atomic, None, "load of {} that {} wrote")
 
-    def note_load(self, words: Any, by: Accessors, atomic: bool) -> None:
+    def note_load(self, words: Pieces, by: Accessors, atomic: bool) -> None:
         """Records reads without a check."""
         if atomic:
             return
         self._record_readers(words, by)
         if by.fences is not None or by.known is not None:
             times, fences = np.full((2, len(words)), [[by.time], [-1]], np.int32)
-            self.reads.append((words, EarlierAccesses(by.thread, by.epoch.copy(), times, fences)))
+            self.reads.append(
+                (words.array, EarlierAccesses(by.thread, by.epoch.copy(), times, fences))
+            )
 
     def store(
         self,
-        words: Any,
+        words: Pieces,
         by: Accessors,
         acquired: Acquired | None,
         atomic: bool,
@@ -181,37 +184,39 @@ class AccessHistory:
         self._check_readers(words, by, acquired, unchanged)
         self.note_store(words, by, atomic)
 
-    def note_store(self, words: Any, by: Accessors, atomic: bool) -> None:
+    def note_store(self, words: Pieces, by: Accessors, atomic: bool) -> None:
         """Records writes without a check."""
-        self.writer[words] = -by.thread if atomic else by.thread
-        self.write_epoch[words] = by.epoch
-        self.write_time[words] = by.time
+        words.put(self.writer, -by.thread if atomic else by.thread)
+        words.put(self.write_epoch, by.epoch)
+        words.put(self.write_time, by.time)
         if by.fences is not None:
             if self.write_fences is None:
                 self.write_fences = np.zeros(len(self.writer), np.int32)
-            self.write_fences[words] = by.fences
+            words.put(self.write_fences, by.fences)
 
-    def _record_readers(self, words: Any, by: Accessors) -> None:
-        earlier = self.reader[words]
+    def _record_readers(self, words: Pieces, by: Accessors) -> None:
+        earlier = words.take(self.reader)
         if earlier.any():
             known = (earlier != 0) & (earlier != by.thread)
             if known.any():
                 self._note_earlier(words, by, earlier, known)
-        self.reader[words] = by.thread
-        self.read_epoch[words] = by.epoch
-        self.read_time[words] = by.time
-        self.read_step[words] = by.step
+        words.put(self.reader, by.thread)
+        words.put(self.read_epoch, by.epoch)
+        words.put(self.read_time, by.time)
+        words.put(self.read_step, by.step)
+        if words.are_apart:
+            return
         # Lanes of one instruction that read the same word: only one of them is kept.
-        kept = self.reader[words]
+        kept = words.take(self.reader)
         lost = kept != by.thread
         if lost.any():
             self._note_earlier(words, by, kept, lost)
 
-    def _note_earlier(self, words: Any, by: Accessors, earlier: Any, which: Any) -> None:
+    def _note_earlier(self, words: Pieces, by: Accessors, earlier: Any, which: Any) -> None:
         """Keeps that someone else has read, as far as nothing has ordered it since."""
         self.any_second_reader = True
         at = np.flatnonzero(which)
-        word, other, thread = words[at], earlier[at], by.thread[at]
+        word, other, thread = words.array[at], earlier[at], by.thread[at]
         same_block = self._same_block(other, thread)
         if not np.all(same_block):
             self.other_block[word[~same_block]] = True
@@ -226,20 +231,20 @@ class AccessHistory:
 
     def _check_writers(
         self,
-        words: Any,
+        words: Pieces,
         by: Accessors,
         acquired: Acquired | None,
         atomic: bool,
         unchanged: Unchanged | None,
         text: str,
     ) -> None:
-        signed = self.writer[words]
+        signed = words.take(self.writer)
         writer = np.maximum(signed, 0) if atomic else np.abs(signed)
         suspect = (writer != 0) & (writer != by.thread)
         if not suspect.any():
             return
         at = np.flatnonzero(suspect)
-        word, other, thread = words[at], writer[at], by.thread[at]
+        word, other, thread = words.array[at], writer[at], by.thread[at]
         same_block, same_warp = self._same_block(other, thread), self._same_warp(other, thread)
         ordered = same_block & (self.write_epoch[word] != by.epoch[at])
         ordered |= same_warp & (self.write_time[word] < by.sync[at])
@@ -259,16 +264,16 @@ class AccessHistory:
             self._raise(text, word, other, at, ordered)
 
     def _check_readers(
-        self, words: Any, by: Accessors, acquired: Acquired | None, unchanged: Unchanged | None
+        self, words: Pieces, by: Accessors, acquired: Acquired | None, unchanged: Unchanged | None
     ) -> None:
-        reader = self.reader[words]
+        reader = words.take(self.reader)
         suspect = reader != 0
         if not self.any_second_reader:
             suspect &= reader != by.thread
         if not suspect.any():
             return
         at = np.flatnonzero(suspect)
-        word, other, thread = words[at], reader[at], by.thread[at]
+        word, other, thread = words.array[at], reader[at], by.thread[at]
         epoch = by.epoch[at]
         same_block, same_warp = self._same_block(other, thread), self._same_warp(other, thread)
         recent = same_block & (self.read_epoch[word] == epoch)

@@ -23,6 +23,7 @@ from astra_tui.emulator.access import require_writable
 from astra_tui.emulator.address_space import GLOBAL, space_of
 from astra_tui.emulator.faults import Fault
 from astra_tui.emulator.memory import Buffer, GlobalMemory, require_aligned
+from astra_tui.emulator.places import Places
 from astra_tui.emulator.registers import HomeRegisters
 from astra_tui.emulator.sliced_program import Op, sliced_program
 from astra_tui.emulator.slicing import DataDecision, Slice
@@ -373,8 +374,9 @@ class _Runner:
         memory = self.launch.memory
         try:
             every = offsets.reshape(-1)
-            buffer = memory.locate(every, spec.size, spec.direction)
-            require_aligned(every, spec.size, spec.direction)
+            places = Places(every, None)
+            buffer = memory.locate(places, spec.size, spec.direction)
+            require_aligned(places, spec.size, spec.direction)
             require_writable(memory, every, buffer, spec)
         except Fault as fault:
             row, column = divmod(fault.lane, offsets.shape[1])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_tui.emulator.places import Places, Rows
 from astra_tui.emulator.step import Flow, Step
 from astra_tui.model.counters import Counters, CounterSums
 
@@ -27,7 +28,7 @@ class Tally:
         self._add(
             (index, "global", direction, width),
             access.requests(),
-            access.sectors(),
+            access.sectors(width),
             access.n * width,
             0,
         )
@@ -92,15 +93,16 @@ def reached_lines(tallies: list[Tally]) -> dict[str, tuple[int, ...]]:
 class GroupAccess:
     """The addresses of one access by the lanes of a group, for counting.
 
-    `offsets` are byte offsets (int64, in lane order), `warps` the warp of each lane.
+    `warps` is the warp of each lane.
     """
 
-    def __init__(self, offsets: Any, warps: Any, whole_warps: bool, lanes_in_warp: Any):
-        self.offsets = offsets
+    def __init__(self, places: Places, warps: Any, whole_warps: bool, lanes_in_warp: Any):
+        self.places = places
+        self.offsets = places.offsets
         self.warps = warps
         self.whole_warps = whole_warps
         self.lanes_in_warp = lanes_in_warp
-        self.n = len(offsets)
+        self.n = len(places)
 
     def requests(self) -> int:
         """Warps that take part."""
@@ -108,11 +110,24 @@ class GroupAccess:
             return self.n // 32
         return int(np.count_nonzero(np.diff(self.warps))) + 1
 
-    def sectors(self) -> int:
+    def _stretches(self, width: int) -> Rows | None:
+        """The rows of the access where the lanes of each warp fill one stretch of memory."""
+        rows = self.places.rows
+        if rows is None or not self.whole_warps or rows.length % 32 or rows.step != width:
+            return None
+        return rows
+
+    def sectors(self, width: int) -> int:
         """Distinct 32-byte sectors, counted in each warp.
 
         An aligned access of at most 32 bytes lies in one sector.
         """
+        stretches = self._stretches(width)
+        if stretches is not None:
+            # Every warp of 32 lanes moves `width` sectors, one more where it begins within one.
+            begins = stretches.first + stretches.pitch * np.arange(stretches.count)
+            within = int(np.count_nonzero(begins & ((1 << SECTOR_BITS) - 1)))
+            return (stretches.count * width + within) * (stretches.length // 32)
         sector = self.offsets >> SECTOR_BITS
         if self.whole_warps:
             rows = sector.reshape(-1, 32)
@@ -129,6 +144,8 @@ class GroupAccess:
         Hardware serves 8-byte accesses by half warps and 16-byte accesses by quarter warps; in
         one pass each of the 32 banks gives one 4-byte word, to all lanes that want that word.
         """
+        if self._stretches(width) is not None:
+            return 0
         words = max(width // 4, 1)
         lanes_a_pass = 32 // words
         word = (self.offsets >> 2)[:, None] + np.arange(words) if words > 1 else self.offsets >> 2

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from astra_tui.emulator.memory import Buffer, GlobalMemory
+from astra_tui.emulator.places import Places
 from astra_tui.emulator.step import AccessSpec, Step
 from astra_tui.model.counters import Place
 from astra_tui.model.traffic import HALF_LINE, SECTOR, ArgumentTraffic, Waste, WasteKind
@@ -23,7 +24,8 @@ WINDOW = 1 << 22
 """Accesses of lanes that are kept. A block that makes more is looked at in parts: what it loads
 in two of them counts as shared."""
 
-_LARGEST = 16
+_LARGEST = 1024
+_WARP = 32
 _TABLES = ("loaded", "stored", "loader", "storer")
 
 
@@ -43,25 +45,36 @@ class TrafficLog:
         self.sources.launch += 1
         self.steps, self.warps_per_block = steps, warps_per_block
 
-    def note(self, spec: AccessSpec, offsets: Any, warps: Any, buffer: Buffer | None) -> None:
-        """Keeps one access by the lanes of a group; arguments as in `Tally.count_global`.
+    def note(
+        self,
+        spec: AccessSpec,
+        places: Places,
+        warps: Any,
+        whole_warps: bool,
+        buffer: Buffer | None,
+    ) -> None:
+        """Keeps one access by the lanes of a group, within one buffer or None for several.
 
-        `warps` are numbered in the chunk that runs.
+        `warps` are numbered in the chunk that runs; `whole_warps` as in `GroupAccess`.
         """
-        if self._lanes + len(offsets) > WINDOW:
+        if self._lanes + len(places) > WINDOW:
             self.settle()
-        self._lanes += len(offsets)
+        self._lanes += len(places)
         silent = spec.direction == "atomic" or spec.synchronising
         source = self.sources.number(self.steps[spec.index], silent)
         if buffer is not None:
             at = self.memory.buffers.index(buffer)
-            self._pending.append(_Access(at, source, spec, offsets, warps))
+            stretches = _Stretches.of(places, spec.size, warps, whole_warps)
+            self._pending.append(_Access(at, source, spec, stretches))
             return
+        offsets = places.offsets
         owners = self.memory.owners(offsets)
-        for at in np.unique(owners).tolist():
-            mine = owners == at
-            if at >= 0:
-                self._pending.append(_Access(at, source, spec, offsets[mine], warps[mine]))
+        for at in np.unique(owners[owners >= 0]).tolist():
+            # An access that an engineer accepts may go past the end.
+            mine = (owners == at) & (offsets + spec.size <= self.memory.buffers[at].end)
+            if mine.any():
+                stretches = _Stretches.of_lanes(offsets[mine], spec.size, warps[mine])
+                self._pending.append(_Access(at, source, spec, stretches))
 
     def settle(self) -> None:
         """Looks at what was kept: the blocks that made these accesses have ended."""
@@ -87,16 +100,50 @@ class _Access:
     buffer: int
     source: int
     spec: AccessSpec
-    offsets: Any
-    warps: Any
+    stretches: _Stretches
 
-    def requests(self) -> tuple[Any, Any]:
-        """Offsets and warps, each place once for each warp."""
-        offsets, warps = self.offsets, self.warps
-        if len(offsets) < 2 or (offsets[1:] > offsets[:-1]).all():
-            return offsets, warps
-        key = np.unique((warps.astype(np.int64) << 44) | offsets)
-        return key & ((1 << 44) - 1), key >> 44
+
+@dataclass(frozen=True)
+class _Stretches:
+    """The bytes that requests of warps want, each once for a warp, as stretches without gaps."""
+
+    begin: Any
+    size: Any
+    """Of each stretch, or one of all."""
+    warp: Any
+
+    @classmethod
+    def of(cls, places: Places, size: int, warps: Any, whole_warps: bool) -> _Stretches:
+        """Those of accesses of `size` bytes by lanes of these warps."""
+        rows = places.rows
+        if rows is None or not whole_warps or rows.length % _WARP or rows.step not in (0, size):
+            return cls.of_lanes(places.offsets, size, warps)
+        within = np.arange(rows.length // _WARP) * (_WARP * rows.step)
+        begin = rows.first + rows.pitch * np.arange(rows.count)[:, None] + within
+        return cls(begin.reshape(-1), _WARP * size if rows.step else size, warps[::_WARP])
+
+    @classmethod
+    def of_lanes(cls, offsets: Any, size: int, warps: Any) -> _Stretches:
+        """As `of`, for lanes in any order."""
+        if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():
+            key = np.unique((warps.astype(np.int64) << 44) | offsets)
+            offsets, warps = key & ((1 << 44) - 1), key >> 44
+        apart = (offsets[1:] != offsets[:-1] + size) | (warps[1:] != warps[:-1])
+        first = np.concatenate([[0], np.flatnonzero(apart) + 1])
+        return cls(offsets[first], np.diff(first, append=len(offsets)) * size, warps[first])
+
+    def edges(self) -> int:
+        """The bits that are set in any begin or end."""
+        return int(np.bitwise_or.reduce(self.begin) | np.bitwise_or.reduce(self.size, axis=None))
+
+    def pieces(self, unit: int) -> tuple[Any, Any]:
+        """The pieces of `unit` bytes in them, numbered from offset 0, and the warp of each."""
+        first, count = self.begin // unit, self.size // unit
+        if not np.ndim(count):
+            pieces = first[:, None] + np.arange(count)
+            return pieces.reshape(-1), np.repeat(self.warp, count)
+        behind = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        return np.repeat(first, count) + behind, np.repeat(self.warp, count)
 
 
 class _Sources:
@@ -173,7 +220,10 @@ class _BufferTraffic:
 
     def settle(self, accesses: list[_Access], sources: _Sources, warps_per_block: int) -> None:
         """Takes in the accesses of blocks that make no others."""
-        self._refine(min(a.spec.size for a in accesses))
+        edges = _LARGEST
+        for access in accesses:
+            edges |= access.stretches.edges()
+        self._refine(edges & -edges)
         events = self._events(accesses)
         silent = np.array(sources.silent)
         counted = ~silent[events.source]
@@ -197,6 +247,7 @@ class _BufferTraffic:
 
     def result(self, sources: _Sources) -> ArgumentTraffic:
         """The counts so far."""
+        self._refine(min(self.unit, SECTOR))
         waste = [
             sources.waste(kind, count, source, earlier, other_block)
             for (kind, source, earlier, other_block), count in self.waste.items()
@@ -222,32 +273,32 @@ class _BufferTraffic:
         use = self.buffer.use
         if use is None or use.starts_undefined:
             return 0, []
-        halves = self._in_sectors(self.loader).max(axis=1).reshape(-1, 2)
-        inside = self._in_sectors(np.ones_like(self.loader)).any(axis=1).reshape(-1, 2)
-        one = inside.all(axis=1) & (np.count_nonzero(halves, axis=1) == 1)
-        used = int(np.count_nonzero(halves.any(axis=1)))
-        return used, _by_source(WasteKind.HALF_LINE, halves[one].max(axis=1), sources)
+        loader = self._in_sectors(self.loader).max(axis=0)
+        inside = self._in_sectors(np.ones_like(self.loader)).any(axis=0)
+        half = np.maximum(loader[::2], loader[1::2])
+        one = inside[::2] & inside[1::2] & ((loader[::2] > 0) != (loader[1::2] > 0))
+        return int(np.count_nonzero(half)), _by_source(WasteKind.HALF_LINE, half[one], sources)
 
     def _parts_of_sectors(self, sources: _Sources) -> tuple[int, list[Waste]]:
         """The sectors that stores touch, and those that nothing loads and stores touch in part."""
         sectors = self._in_sectors(self.storer)
-        inside = np.count_nonzero(self._in_sectors(np.ones_like(self.storer)), axis=1)
-        stored = np.count_nonzero(sectors, axis=1)
-        loaded = self._in_sectors(self.loader).any(axis=1)
+        inside = self._in_sectors(np.ones_like(self.storer)).sum(axis=0)
+        stored = (sectors > 0).sum(axis=0)
+        loaded = self._in_sectors(self.loader).any(axis=0)
         part = (stored > 0) & (stored < inside) & ~loaded
-        waste = _by_source(WasteKind.PART_OF_SECTOR, sectors[part].max(axis=1), sources)
+        waste = _by_source(WasteKind.PART_OF_SECTOR, sectors.max(axis=0)[part], sources)
         return int(np.count_nonzero(stored)), waste
 
     def _in_sectors(self, pieces: Any) -> Any:
-        """A table of pieces as rows of a sector each, from a half line's begin to one's end."""
+        """A table of pieces as columns of a sector each, from a half line's begin to one's end."""
         first = self.buffer.begin // self.unit % (HALF_LINE // self.unit)
         padded = np.pad(pieces, (first, -(first + len(pieces)) % (HALF_LINE // self.unit)))
-        return padded.reshape(-1, SECTOR // self.unit)
+        return np.ascontiguousarray(padded.reshape(-1, SECTOR // self.unit).T)
 
     def _refine(self, unit: int) -> None:
-        """Makes pieces small enough for accesses of `unit` bytes."""
+        """Makes pieces no larger than `unit` bytes."""
         if self.loaded is None:
-            self.unit = min(unit, self.unit)
+            self.unit = unit
             first, last = self.buffer.begin // self.unit, (self.buffer.end - 1) // self.unit
             pieces = max(last - first + 1, 1)
             for name in _TABLES:
@@ -264,15 +315,8 @@ class _BufferTraffic:
     def _events(self, accesses: list[_Access]) -> _Events:
         parts: list[tuple[Any, Any, int, bool]] = []
         for access in accesses:
-            offsets, warps = access.requests()
-            piece = offsets // self.unit - self.buffer.begin // self.unit
-            # An access that an engineer accepts may go past the end.
-            within = (piece >= 0) & (piece + access.spec.size // self.unit <= len(self.stored))
-            piece, warps = piece[within], warps[within]
-            count = access.spec.size // self.unit
-            if count > 1:
-                piece = (piece[:, None] + np.arange(count)).reshape(-1)
-                warps = np.repeat(warps, count)
+            piece, warps = access.stretches.pieces(self.unit)
+            piece -= self.buffer.begin // self.unit
             if access.spec.reads:
                 parts.append((piece, warps, access.source, False))
             if access.spec.writes:
@@ -345,9 +389,11 @@ class _History:
         """Counts every event that waste another."""
         events = self.events
         every = np.arange(len(events.piece))
-        if np.bincount(events.piece).max() == 1:  # Nothing is touched twice here.
-            self._in_buffer(every, every[:0])
-            return
+        if np.bincount(events.piece).max() == 1:  # Nothing is touched twice here,
+            traffic = self.traffic
+            if traffic.stored[events.piece].any() or traffic.loaded[events.piece].any():
+                self._in_buffer(every, every[:0])
+            return  # or was before.
         line = _Line.of(self._key(events.piece, self.block), events.store)
         stores = every[events.store]
         self._stored_again(stores, line.previous[stores], other_block=False)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from astra_tui.emulator.faults import Fault
 from astra_tui.emulator.fences import Fences
 from astra_tui.emulator.lanes import Meetings
+from astra_tui.emulator.places import Pieces, Places
 from astra_tui.emulator.races import AccessHistory, Accessors
 from astra_tui.model.findings import FindingKind
 
@@ -182,6 +183,11 @@ flags = st.one_of(
 )
 
 
+def words_at(*numbers: int) -> Pieces:
+    """Words of a table by their numbers."""
+    return Places.of(np.array(numbers)).pieces(1, 0)
+
+
 class Table:
     """The history with the parts of the emulator that time and order accesses."""
 
@@ -235,7 +241,7 @@ class Table:
             self.fences.counts(ids) if self.blocks_order else None,
         )
         acquired = self.fences.ordered if self.blocks_order else None
-        word = np.array([event.word])
+        word = words_at(event.word)
         try:
             if event.write:
                 self.history.store(word, by, acquired, event.atomic, None)
@@ -302,16 +308,16 @@ def by(thread: Any, epoch: int = 1) -> Accessors:
 
 def test_lanes_of_one_instruction_count_as_several_readers() -> None:
     history = AccessHistory(1, FindingKind.SHARED_RACE, 31, str)
-    history.load(np.array([0, 0]), by([1, 2]), None, False)
+    history.load(words_at(0, 0), by([1, 2]), None, False)
     for thread in (1, 2):
         with pytest.raises(Fault) as caught:
-            history.store(np.array([0]), by(thread), None, False, None)
+            history.store(words_at(0), by(thread), None, False, None)
         assert "read with nothing in between" in caught.value.message
 
 
 def test_readers_of_before_a_barrier_are_forgotten_after_it() -> None:
     history = AccessHistory(1, FindingKind.SHARED_RACE, 31, str)
-    word = np.array([0])
+    word = words_at(0)
     for thread in (1, 2):
         history.load(word, by(thread), None, False)
     history.load(word, by(1, epoch=2), None, False)

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astra_tui.emulator.memory import GlobalMemory
+from astra_tui.emulator.places import Places
 from astra_tui.emulator.ptx.module import Location
 from astra_tui.emulator.step import AccessSpec, Flow, Step
 from astra_tui.emulator.traffic import TrafficLog
@@ -49,6 +50,11 @@ class Access:
     def warps(self) -> list[int]:
         return [warp for warp, _ in self.lanes]
 
+    @property
+    def has_whole_warps(self) -> bool:
+        """Whether it has all lanes of each warp that it has any of."""
+        return not len(self.lanes) % 32 and len(self.lanes) == 32 * len(set(self.warps))
+
     def bytes_of(self, warp: int) -> list[int]:
         """The bytes that the request of one warp moves, each once."""
         begins = {place * self.size for w, place in self.lanes if w == warp}
@@ -65,7 +71,23 @@ def accesses(draw: Callable[..., Any]) -> Access:
     return Access(line, draw(st.sampled_from(_DIRECTIONS)), size, tuple(sorted(lanes)))
 
 
-launches = st.lists(st.lists(accesses(), max_size=6), min_size=1, max_size=3)
+@st.composite
+def rows(draw: Callable[..., Any]) -> Access:
+    """All lanes of some warps, each block's next to each other or all at one place."""
+    size, step = draw(st.sampled_from(((1, 1), (2, 1), (2, 1), (4, 0), (8, 0))))
+    pitch = draw(st.sampled_from((0, 1, 16, 32, 64)))
+    last = SIZE // size - 1 - pitch * step - step * (32 * WARPS - 1)
+    first = draw(st.sampled_from([p for p in (0, 1, 4, 8, 16, 32) if p <= last]))
+    lanes = tuple(
+        (block * WARPS + lane // 32, first + step * (pitch * block + lane))
+        for block in range(draw(st.integers(1, BLOCKS)))
+        for lane in range(32 * WARPS)
+    )
+    return Access(draw(st.integers(1, LINES)), draw(st.sampled_from(_DIRECTIONS)), size, lanes)
+
+
+events = st.one_of(accesses(), accesses(), accesses(), rows())
+launches = st.lists(st.lists(events, max_size=6), min_size=1, max_size=3)
 
 
 def counted(case: list[list[Access]]) -> ArgumentTraffic | None:
@@ -84,8 +106,9 @@ def counted(case: list[list[Access]]) -> ArgumentTraffic | None:
             offsets = np.array([place * access.size for _, place in access.lanes], np.int64)
             log.note(
                 AccessSpec(index, access.size, access.direction),
-                offsets + memory.buffers[0].begin,
+                Places.of(offsets + memory.buffers[0].begin),
                 np.array(access.warps, np.int64),
+                access.has_whole_warps,
                 memory.buffers[0],
             )
         log.settle()
@@ -241,6 +264,7 @@ def _firsts_of_blocks(past: Any) -> Any:
     return kept
 
 
+@settings(deadline=None)
 @given(case=launches)
 def test_bytes_moved_again_are_those_of_a_count_byte_by_byte(case: list[list[Access]]) -> None:
     oracle = Oracle()

@@ -53,7 +53,7 @@ def _issue(decoder: Decoder, instruction: Instruction) -> Run:
         data = np.zeros((group.n, size), np.uint8)
         _fetch(group, read_spec, np.broadcast_to(from_address(regs), (group.n,)), count, data)
         target = resolve(group, write_spec, "shared", to_address(regs))
-        words = shared_words(group, target.offsets, size).reshape(group.n, -1)
+        words = shared_words(group, target.places, size).array.reshape(group.n, -1)
         group.chunk.shared_state[words.reshape(-1)] = True
         group.chunk.copies.issue(group.lanes, target.offsets, words, data)
 

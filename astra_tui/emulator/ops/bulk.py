@@ -18,6 +18,7 @@ from astra_tui.emulator.ops.atomics import PLAIN
 from astra_tui.emulator.ops.mbarriers import arrive_after_copies, barrier_places
 from astra_tui.emulator.ops.memory import immediate
 from astra_tui.emulator.ops.registry import Run, opcode
+from astra_tui.emulator.places import Places
 from astra_tui.emulator.ptx.module import Instruction
 from astra_tui.emulator.registers import spread
 from astra_tui.emulator.step import AccessSpec, WriteAccess
@@ -238,6 +239,7 @@ def _note_read(chunk: Chunk, copies: Copies, step: int) -> None:
         return
     group = Group.of(chunk, copies.lanes).repeated(copies.owner)
     words = chunk.bulk_copies.words(source.offsets, copies.size)
+    words = Places(words, None).pieces(1, 0)
     by = group.accessors("shared", len(words) // len(copies.owner), step)
     chunk.shared_history.note_load(words, by, False)
 

@@ -11,6 +11,7 @@ from astra_tui.emulator.lanes import Group
 from astra_tui.emulator.operands import Decoder
 from astra_tui.emulator.ops.memory import immediate
 from astra_tui.emulator.ops.registry import Run, opcode
+from astra_tui.emulator.places import Places
 from astra_tui.emulator.ptx.module import Immediate, Instruction, Symbol, Vector
 from astra_tui.emulator.step import BOTH_SIDES, Flow, Step, side_bit
 from astra_tui.model.findings import FindingKind
@@ -157,6 +158,6 @@ def _text_at(group: Group, address: int) -> str:
     offset = address - memory.base
     if not 0 <= offset < memory.size - _MAX_MESSAGE:
         return "..."
-    places = memory.physical(np.arange(offset, offset + _MAX_MESSAGE))
-    data = memory.heap[places].tobytes().split(b"\0")[0]
+    places = memory.physical(Places.of(np.arange(offset, offset + _MAX_MESSAGE)))
+    data = memory.heap[places.offsets].tobytes().split(b"\0")[0]
     return str(data.decode("ascii", "replace"))

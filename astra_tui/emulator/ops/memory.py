@@ -164,8 +164,11 @@ def _st(decoder: Decoder, instruction: Instruction) -> Run:
 
 def read_columns(target: Target, unit: int, count: int) -> list[Any]:
     """`count` neighbouring elements of `unit` bytes at each offset, as unsigned integers."""
-    view = target.views[unit]
-    index = target.offsets >> (unit.bit_length() - 1)
+    view, rows, bits = target.views[unit], target.places.rows, unit.bit_length() - 1
+    if rows is not None:
+        found = rows.view(view, bits, count)
+        return [found[:, :, part].flatten() for part in range(count)]
+    index = target.offsets >> bits
     if count == 1:
         return [view[index]]
     rows = view[: len(view) // count * count].reshape(-1, count)[index // count]
@@ -174,9 +177,14 @@ def read_columns(target: Target, unit: int, count: int) -> list[Any]:
 
 def write_columns(target: Target, unit: int, columns: list[Any]) -> None:
     """Stores neighbouring elements; of lanes that write one address, the last wins."""
-    view = target.views[unit]
-    index = target.offsets >> (unit.bit_length() - 1)
+    view, rows, bits = target.views[unit], target.places.rows, unit.bit_length() - 1
     count = len(columns)
+    if rows is not None and rows.are_apart(unit * count):
+        places = rows.view(view, bits, count)
+        for part, column in enumerate(columns):
+            places[:, :, part] = column.reshape(places.shape[:2])
+        return
+    index = target.offsets >> bits
     if count == 1:
         view[index] = columns[0]
     else:
@@ -186,9 +194,9 @@ def write_columns(target: Target, unit: int, columns: list[Any]) -> None:
 
 def require_one_value(group: Group, target: Target, unit: int, columns: list[Any]) -> None:
     """Raises Fault when two lanes have just stored different values to one address."""
-    offsets = target.offsets
-    if (offsets[1:] > offsets[:-1]).all():
+    if target.places.are_apart(unit * len(columns)):
         return
+    offsets = target.offsets
     for column, value in zip(columns, read_columns(target, unit, len(columns)), strict=True):
         lost = column != value
         if lost.any():
