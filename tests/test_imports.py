@@ -100,7 +100,7 @@ def test_help_on_a_command_loads_little_of_what_it_does(command: str) -> None:
     loaded = modules_of(command, "--help")
     assert len(loaded) <= MAX_FOR_HELP
     rooms = {name.split(".")[1] for name in loaded if name.startswith("astra_tui.")}
-    assert rooms <= {"cli", "plain", "present", "model", "processes"}
+    assert rooms <= {"cli", "plain", "model", "processes"}
 
 
 def test_a_warm_check_loads_neither_torch_nor_cuda_in_its_own_process() -> None:

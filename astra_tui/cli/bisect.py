@@ -14,7 +14,6 @@ from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Counter
 from astra_tui.model.settings import EMULATOR
-from astra_tui.present.numbers import short
 
 if TYPE_CHECKING:
     from astra_tui.engine.bisection import Regression, Sources, Trial
@@ -171,6 +170,8 @@ def _regression(options: Options, sources: Sources, chain: tuple[Accepted, ...])
 
 
 def _line(trial: Trial) -> str:
+    from astra_tui.present.numbers import short
+
     what = "regressed" if trial.regressed else "as before"
     return f"{_where(trial.accepted):<10} {short(trial.accepted.hash)}  {what:<9} {trial.text}"
 
@@ -216,6 +217,8 @@ def _report(
 
 
 def _message(found: Accepted | None, chain: tuple[Accepted, ...], trials: list[Trial]) -> str:
+    from astra_tui.present.numbers import short
+
     tried = f"{len(trials)} of {len(chain)} candidates were tried"
     if found is not None:
         return f"{_where(found)} introduced it: {short(found.hash)}; {tried}"

@@ -12,7 +12,6 @@ from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag, whole_number
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON, PLAIN
-from astra_tui.present.numbers import short
 
 if TYPE_CHECKING:
     from astra_tui.cli.answers import ReplayAnswer
@@ -155,6 +154,8 @@ def _answer(session: Session, end: int) -> ReplayAnswer:
 
 
 def _judge(session: Session, end: int, stated: str, reached: str) -> tuple[str, ExitCode]:
+    from astra_tui.present.numbers import short
+
     timeline, trust = session.timeline, session.trust
     broken = timeline.broken
     if broken is not None and end == len(timeline):

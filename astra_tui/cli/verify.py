@@ -15,7 +15,6 @@ from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
-from astra_tui.present.numbers import short
 
 if TYPE_CHECKING:
     from astra_tui.cli.answers import VerifyAnswer
@@ -252,6 +251,8 @@ async def _verify(
 
 
 def _summary(candidates: tuple[CandidateVerification, ...]) -> str:
+    from astra_tui.present.numbers import short
+
     wrong = [c for c in candidates if not c.agrees]
     if wrong:
         names = ", ".join(short(c.candidate) for c in wrong)

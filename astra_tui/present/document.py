@@ -1,4 +1,4 @@
-"""What is shown, before it is lines, HTML or Markdown: all are written from the same parts.
+"""What is shown, before it is lines, HTML, Markdown or JSON: all are written from the same parts.
 
 Texts may come from anyone; the writers make them harmless.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import msgspec
 
 from astra_tui.model.timing import Ratio
 from astra_tui.model.visible import harmless
@@ -224,3 +226,22 @@ def inline(text: str, limit: int = LONGEST_TEXT) -> str:
 def spaced(text: str, limit: int = LONGEST_TEXT) -> str:
     """On one line, with a space at an end where it has one: a piece between other pieces."""
     return _SPACE.sub(" ", bounded(text, limit))
+
+
+# -- as plain data --------------------------------------------------------------------------------
+
+
+def as_json(document: Document) -> str:
+    """The whole document; every part has its `kind`, and numbers their exact value and text."""
+    return msgspec.json.format(msgspec.json.encode(_data(document)), indent=1).decode() + "\n"
+
+
+def _data(part: Any) -> Any:
+    if is_dataclass(part):
+        named = {f.name: _data(getattr(part, f.name)) for f in fields(part)}
+        return {"kind": type(part).__name__.lower(), **named}
+    if isinstance(part, tuple):
+        return [_data(one) for one in part]
+    if isinstance(part, frozenset):
+        return sorted(part)
+    return visible(part) if isinstance(part, str) else part

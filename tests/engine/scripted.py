@@ -5,6 +5,7 @@ Only the team is scripted: journal, approvals, lab and emulator are the real one
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import itertools
 import os
@@ -188,6 +189,23 @@ def _engine(
     opened: OpenSession, task: KernelTask, team: ScriptedTeam, settings: RunSettings
 ) -> Engine:
     return build_engine(opened, task, settings, team, wait_for_engineer=False)
+
+
+def three_steps(task: KernelTask) -> list[Step]:
+    """A better, a wrong and a worse candidate."""
+    sources = sources_of(task)
+    return [
+        Step("wide loads", (sources.better,)),
+        Step("another scale", (sources.wrong,)),
+        Step("more instructions", (sources.slow,)),
+    ]
+
+
+def run_three_rounds(folder: Path, task: KernelTask) -> Path:
+    """Writes a session of three such rounds on the emulator to a folder."""
+    team = ScriptedTeam(three_steps(task))
+    asyncio.run(start(folder, task, team, settings_of(AUTO, rounds=3, repairs=0)).run())
+    return folder
 
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch, room: int = 0) -> None:

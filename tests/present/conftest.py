@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -25,7 +24,7 @@ from astra_tui.model.timing import (
 from astra_tui.present.report import as_html, as_markdown, compose
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal import Journal, Redactor
-from tests.engine.scripted import AUTO, ScriptedTeam, Step, settings_of, sources_of, start
+from tests.engine.scripted import run_three_rounds
 from tests.present.page import Page
 from tests.sessions.samples import (
     BASELINE,
@@ -108,17 +107,7 @@ def written(tmp_path: Path) -> Written:
 @pytest.fixture(scope="session")
 def emulated(tmp_path_factory: pytest.TempPathFactory, quick_task: KernelTask) -> Path:
     """A real session on the emulator: a better, a wrong and a worse candidate."""
-    folder = tmp_path_factory.mktemp("sessions") / "emulated"
-    task = quick_task
-    sources = sources_of(task)
-    steps = [
-        Step("wide loads", (sources.better,)),
-        Step("another scale", (sources.wrong,)),
-        Step("more instructions", (sources.slow,)),
-    ]
-    session = start(folder, task, ScriptedTeam(steps), settings_of(AUTO, rounds=3, repairs=0))
-    asyncio.run(session.run())
-    return folder
+    return run_three_rounds(tmp_path_factory.mktemp("sessions") / "emulated", quick_task)
 
 
 def html_of(folder: Path) -> str:

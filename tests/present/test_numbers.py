@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from astra_tui.present.data import as_json
+from astra_tui.present.document import as_json
 from astra_tui.present.report import compose
 from astra_tui.sessions.integrity import read_session
 from tests.present.conftest import (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from astra_tui.model.task import KernelTask
-from tests.engine.scripted import AUTO, ScriptedTeam, Step, settings_of, sources_of, start
+from tests.engine.scripted import ScriptedTeam, run_three_rounds, three_steps
 
 
 @pytest.fixture(autouse=True)
@@ -28,27 +27,11 @@ def task(quick_task: KernelTask) -> KernelTask:
 
 @pytest.fixture
 def team(task: KernelTask) -> ScriptedTeam:
-    sources = sources_of(task)
-    return ScriptedTeam(
-        [
-            Step("wide loads", (sources.better,)),
-            Step("another scale", (sources.wrong,)),
-            Step("more instructions", (sources.slow,)),
-        ]
-    )
+    return ScriptedTeam(three_steps(task))
 
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory, quick_task: KernelTask) -> Path:
     """A session with a better, a wrong and a worse candidate."""
-    folder = tmp_path_factory.mktemp("sessions") / "silu_and_mul-20260101-120000"
-    task = quick_task
-    sources = sources_of(task)
-    steps = [
-        Step("wide loads", (sources.better,)),
-        Step("another scale", (sources.wrong,)),
-        Step("more instructions", (sources.slow,)),
-    ]
-    session = start(folder, task, ScriptedTeam(steps), settings_of(AUTO, rounds=3, repairs=0))
-    asyncio.run(session.run())
-    return folder
+    name = "silu_and_mul-20260101-120000"
+    return run_three_rounds(tmp_path_factory.mktemp("sessions") / name, quick_task)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.model.errors import UserError
-from astra_tui.present.data import as_json
-from astra_tui.present.document import Document
+from astra_tui.present.document import Document, as_json
 from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
 from astra_tui.present.report.checks import checks_section
