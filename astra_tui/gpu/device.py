@@ -121,6 +121,7 @@ class CudaDevice:
             kernels=kernels_of(launches),
             buffers=tuple(map(_case_buffer, buffers)),
             repeats=REPEATS if checked and size <= REPEATED_BYTES else 1,
+            may_vary=has_float_atomics(compilation.ptx),
         )
         try:
             ran = process.ask(request, CaseRan, self.seconds)

@@ -117,6 +117,8 @@ class RunCase(msgspec.Struct, frozen=True, tag="run_case"):
     buffers: tuple[CaseBuffer, ...]
     repeats: int = 1
     """Runs in all; every one has to give the same bytes."""
+    may_vary: bool = False
+    """Whether two runs of right kernels may differ, in the order of their float atomics."""
 
 
 class Prepare(msgspec.Struct, frozen=True, tag="prepare"):

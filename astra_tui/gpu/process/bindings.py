@@ -251,7 +251,8 @@ def _launch_config(launch: Launch, stream: Any) -> Any:
 
 
 def _cluster_value(launch: Launch) -> Any:
-    value = cuda.CUlaunchAttributeValue()
+    """For a launch and for a node of a graph, which takes no value of the plainer type."""
+    value = cuda.CUkernelNodeAttrValue()
     value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = launch.cluster
     return value
 

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from astra_tui.emulator.device import Emulator
+from astra_tui.lab.check.combinations import random_of
 from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
 from astra_tui.lab.check.fakes import prove_suite
@@ -87,7 +88,7 @@ class Basis:
     def beyond(self, source: Source) -> tuple[tuple[Case, bool], ...]:
         """Cases beyond workloads and small cases, and whether each is too large for a case: many
         rows on all kinds of inputs, and far sizes. What is too large is looked at in part on the
-        emulator, and judged whole like a workload on a GPU, which has wide rows as well.
+        emulator; on a GPU it runs like a workload, and wide rows do as well.
         """
         if self._beyond is None or self._beyond[0] != source.text:
             parts = self.task, source, self.device.attributes, self.seed
@@ -97,10 +98,10 @@ class Basis:
             found = (*((case, False) for case in many), *far)
             if on_gpu:
                 small = ((c, large) for c, large in found if not large and self._is_judged(c))
-                # At its own size a tensor begins where memory does.
-                whole = (case for case, large in far if large and not case.offsets)
-                own = ((case, True) for case in (*wide_cases(*parts), *whole))
-                found = (*small, *own)
+                # At its own size a tensor begins where memory does. One of them takes seconds.
+                whole = [case for case, large in far if large and not case.offsets]
+                drawn = random_of(self.seed, self.task, source.text).sample(whole, bool(whole))
+                found = (*small, *((case, True) for case in (*wide_cases(*parts), *drawn)))
             self._beyond = source.text, found
         return self._beyond[1]
 

@@ -19,6 +19,7 @@ from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
 from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
+from astra_tui.lab.check.oracle import ReferenceFailed
 from astra_tui.lab.check.properties import check_properties, split_cases
 from astra_tui.lab.check.reruns import (
     ErrorBoundRuns,
@@ -252,7 +253,7 @@ class SourceCheck:
         return own.check(Compiled(self.source, compilation), allowed)
 
     def _beyond_on_gpu(self, compilation: Compilation) -> Iterator[CaseResult]:
-        """Many rows, far sizes and wide rows whole, unless a case has failed already."""
+        """Many rows, far sizes and wide rows, until a case fails."""
         if isinstance(self.basis.device, Emulator):
             return
         for case, is_large in self.basis.beyond(self.source):
@@ -260,14 +261,22 @@ class SourceCheck:
                 return
             result: CaseResult | None
             if is_large:
-                workload = Workload(case.name, case.dims, case.dtype)
-                refused = self._unless_resolved(case)  # It does nothing wrong then.
-                result = None if refused else self._on_gpu(compilation, workload)
+                result = self._large(compilation, case)
             else:
                 result, _, _ = self._case(compilation, case)
             if result is not None:
                 self.seen.results.append(result)
                 yield result
+
+    def _large(self, compilation: Compilation, case: Case) -> CaseResult | None:
+        """The result of a size that is listed nowhere; None where this GPU cannot tell."""
+        if self._unless_resolved(case) is not None:
+            return None  # What cannot be launched does nothing wrong.
+        try:
+            result = self._on_gpu(compilation, Workload(case.name, case.dims, case.dtype))
+        except ReferenceFailed:
+            return None
+        return None if result is None or _lacks_memory(result) else result
 
     def _at_full_size(self, compilation: Compilation) -> Iterator[FullSizeResult]:
         """The workloads at their own sizes, on the emulator, unless a case has failed already."""
@@ -578,6 +587,11 @@ class SourceCheck:
             condition_sides=len(self.coverage.taken) if self.coverage is not None else 0,
             accepted=self.task.accepted,
         )
+
+
+def _lacks_memory(result: CaseResult) -> bool:
+    """Whether the GPU had too little memory left."""
+    return any(f.kind is FindingKind.OUT_OF_RESOURCES for f in result.findings)
 
 
 def _hangs(result: CaseResult) -> bool:

@@ -24,8 +24,11 @@ NAN, FINITE = 0xFF, 0x5A
 REPEATS = 3
 """Runs on outputs that are NaN before; one more finds finite numbers there."""
 
-MEMORY_SHARE = 0.6
-"""Of a GPU's memory, for the tensors of what is listed nowhere."""
+MEMORY_SHARE = 0.3
+"""Of a GPU's memory, for the tensors of what is listed nowhere: the oracle draws inputs as well."""
+
+MOST_PARTS = 8
+"""Parts of the rows that are judged of what is listed nowhere, a quarter of a gigabyte each."""
 
 Allowed = Callable[[], Mapping[str, Allowance]]
 """The baseline's own errors on the same inputs, asked for where they could matter."""
@@ -113,19 +116,20 @@ class OwnSize:
         self, process: GpuProcess, whole: WholeOutputs, may_vary: bool, allowed: Allowed
     ) -> _Run:
         key = secrets.randbits(63)
+        most = None if self.is_listed else MOST_PARTS
 
         def run(poison: int) -> SetsRan:
             return process.ask(RunSets(poison, key), SetsRan, self.device.seconds)
 
         first = run(NAN)
-        judged = whole.judge(1)
+        judged = whole.judge(1, most_parts=most)
         allowances: Mapping[str, Allowance] = {}
         if judged.problem and all(e.error != float("inf") for e in judged.errors):
             allowances = allowed()
-            judged = whole.judge(1, allowances)
+            judged = whole.judge(1, allowances, most_parts=most)
         ran = [first, *(run(poison) for poison in (NAN,) * (REPEATS - 1) + (FINITE,))]
         if not judged.problem and ran[-1].outputs != first.outputs and may_vary:
-            judged = whole.judge(1, allowances)
+            judged = whole.judge(1, allowances, most_parts=most)
         outputs = _of_outputs(ran, may_vary) if not judged.problem else ()
         return _Run(judged, (*_of_memory(ran), *outputs))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -55,6 +56,14 @@ class Judged:
         }
 
 
+def _some(jobs: tuple[BulkJob, ...], most: int | None) -> tuple[BulkJob, ...]:
+    """The first, the last and some of those in between, in order."""
+    if most is None or len(jobs) <= most:
+        return jobs
+    between = secrets.SystemRandom().sample(range(1, len(jobs) - 1), most - 2)
+    return tuple(jobs[number] for number in sorted((0, len(jobs) - 1, *between)))
+
+
 @dataclass(frozen=True)
 class WholeOutputs:
     """All rows of all outputs of a workload, as they lie in a GPU process."""
@@ -64,11 +73,16 @@ class WholeOutputs:
     oracle: Oracle
 
     def judge(
-        self, sets: int, allowed: Mapping[str, Allowance] | None = None, start: int = 0
+        self,
+        sets: int,
+        allowed: Mapping[str, Allowance] | None = None,
+        start: int = 0,
+        most_parts: int | None = None,
     ) -> Judged:
         """Compares what all sets hold now, beginning with set `start`.
 
-        An oracle without a GPU stops after some. Raises GpuFailure, ReferenceFailed, UserError.
+        At most so many parts of the rows: the first, the last and others, which are drawn. An
+        oracle without a GPU stops after some. Raises GpuFailure, ReferenceFailed, UserError.
         """
         task = self.buffers.task
         judges = {
@@ -79,7 +93,9 @@ class WholeOutputs:
         }
         where, note = "", ""
         done: dict[int, int] = {}
-        for job in self._jobs(sets, start, judges):
+        jobs = tuple(self._jobs(sets, start, judges))
+        chosen = _some(jobs, most_parts)
+        for job in chosen:
             is_next = job.first_set not in done
             if where == "cpu" and is_next and sum(done.values()) >= self._most_on_cpu():
                 break
@@ -93,6 +109,8 @@ class WholeOutputs:
             done[job.first_set] = job.sets
         self.oracle.finish_bulk()
         errors = tuple(judge.result() for judge in judges.values())
+        if len(chosen) < len(jobs):
+            note = note or f"{len(chosen)} of {len(jobs)} parts of its rows judged"
         return Judged(errors, sum(done.values()), where, note)
 
     def _most_on_cpu(self) -> int:
