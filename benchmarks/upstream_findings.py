@@ -3,9 +3,9 @@
     python benchmarks/upstream_findings.py WORK_FOLDER [--only PART] [--page]
 
 Every draft that runs is counted on the emulator at its workloads and at the largest of its sizes. A
-row for each finding goes to WORK_FOLDER/findings.jsonl: bytes moved in vain, where they are a part of
-all bytes that counts, and what the emulator's checks found. A move of the playbook that takes a
-finding away leaves its patch in WORK_FOLDER/patches. `--page` writes docs/findings/sweep.md, with the
+line for each kernel goes to WORK_FOLDER/findings.jsonl, so that a run that was ended continues: bytes
+moved in vain, where they are a part of all bytes that counts, and what the emulator's checks found. A
+move of the playbook that takes a finding away leaves its patch in WORK_FOLDER/patches. `--page` writes docs/findings/sweep.md, with the
 rulings of benchmarks/upstream/rulings.toml. A draft may have guessed a shape or a role wrong: what
 follows from that is no finding, and a ruling says so.
 """  # noqa: E501
@@ -91,25 +91,36 @@ def main() -> None:
     parser.add_argument("--only", default="", help="drafts whose folder has this in its name")
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
-    found: list[FindingRow] = []
-    looked_at = 0
+    log = options.folder / "findings.jsonl"
+    known = _known(log)
     rows = [r for r in known_rows(options.folder / "rows.jsonl") if _runs(r)]
-    with (options.folder / "findings.jsonl").open("w", encoding="utf-8") as out:
+    with log.open("a", encoding="utf-8") as out:
         for row in rows:
             folder = options.folder / "drafts" / row.draft
-            if options.only not in row.draft or not folder.exists():
+            if row.draft in known or options.only not in row.draft or not folder.exists():
                 continue
-            looked_at += 1
             print(row.draft, row.kernel, flush=True)
-            for finding in _findings(row, folder, options.folder / "patches"):
+            found = list(_findings(row, folder, options.folder / "patches"))
+            for finding in found:
                 print(finding.key, f"{finding.part:.0%}", finding.what, finding.move, flush=True)
-                out.write(json.dumps(asdict(finding)) + "\n")
-                out.flush()
-                found.append(finding)
-    print(f"{len(found)} findings in {looked_at} kernels")
+            line = {"draft": row.draft, "findings": [asdict(f) for f in found]}
+            out.write(json.dumps(line) + "\n")
+            out.flush()
+            known[row.draft] = found
+    listed = [finding for found in known.values() for finding in found]
+    print(f"{len(listed)} findings in {len(known)} kernels")
     if options.page:
         _PAGE.parent.mkdir(exist_ok=True)
-        _PAGE.write_text(page(found, looked_at), encoding="utf-8")
+        _PAGE.write_text(page(listed, len(known)), encoding="utf-8")
+
+
+def _known(log: Path) -> dict[str, list[FindingRow]]:
+    """The findings of a run so far, by the drafts that it has looked at."""
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return {
+        line["draft"]: [FindingRow(**row) for row in line["findings"]]
+        for line in map(json.loads, lines)
+    }
 
 
 def _runs(row: Row) -> bool:

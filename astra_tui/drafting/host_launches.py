@@ -30,6 +30,9 @@ _WITH_ARRAY = {"cudaLaunchKernel", "cudaLaunchCooperativeKernel"}
 _BUILDER = re.compile(r"(?i)\bLaunch_?Kernel\b")
 _CONFIG_FIELDS = ("gridDim", "blockDim", "dynamicSmemBytes")
 _MAX_STEPS = 8
+_LONGEST_VALUE = 2000
+"""Characters of a variable's value that is followed; a launch plan takes 128 operators."""
+
 _LOOPS = ("for_statement", "while_statement", "for_range_loop")
 
 
@@ -475,6 +478,8 @@ def _after(assignment: Node, before: Node | None, around: set[int]) -> Node | No
                 text = f"({with_old(condition)} ? {text} : {old})"
             elif below == above.child_by_field_name("alternative"):
                 text = f"({with_old(condition)} ? {old} : {text})"
+        if len(text) > _LONGEST_VALUE:  # Every level repeats what was there before.
+            return None
     return right if text == f"({text_of(right)})" else parse_expression(text)
 
 
