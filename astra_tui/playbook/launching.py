@@ -17,7 +17,17 @@ from astra_tui.cuda_source.syntax import (
     operator_of,
     text_of,
 )
-from astra_tui.model.launch import Branch, Dispatch, Launch, LaunchPlan, Let, Refuse
+from astra_tui.model.launch import (
+    Branch,
+    Dispatch,
+    Launch,
+    LaunchPlan,
+    Let,
+    PlanError,
+    Refuse,
+    ResolvedPlan,
+    resolve,
+)
 from astra_tui.model.launch.expression import (
     Binary,
     Call,
@@ -122,6 +132,25 @@ def map_launches(plan: LaunchPlan, change: Callable[[Launch], Launch]) -> Launch
         else:
             steps.append(item(step))
     return replace(plan, steps=tuple(steps))
+
+
+def launched_kernels(task: KernelTask, plan: LaunchPlan) -> frozenset[str]:
+    """The kernels that a plan launches on the task's workloads, on an H100.
+
+    A workload that the plan refuses, or whose numbers break it, launches none.
+    """
+    found: set[str] = set()
+    scalars = {a.name: a.choices[0] for a in task.scalars}
+    for workload in task.workloads:
+        placed = task.placements(workload.dims, workload.dtype)
+        call = replace(task.bindings(workload.dims, workload.dtype, placed), scalars=scalars)
+        try:
+            resolved = resolve(plan, call)
+        except PlanError:
+            continue
+        if isinstance(resolved, ResolvedPlan):
+            found.update(launch.kernel.partition("<")[0] for launch in resolved.launches)
+    return frozenset(found)
 
 
 def is_fallback(plan: LaunchPlan, launch: Launch) -> bool:

@@ -14,14 +14,21 @@ from astra_tui.model.task import KernelTask
 
 
 def compile_source(
-    task: KernelTask, compiler: Compiler, attributes: Mapping[str, int], text: str, file: str
+    task: KernelTask,
+    compiler: Compiler,
+    attributes: Mapping[str, int],
+    text: str,
+    file: str,
+    *,
+    whole: bool = True,
 ) -> Compiled:
-    """A source with the kernels of its suite and of all workloads, on a device with `attributes`.
+    """A source with the kernels of all workloads, and of its suite unless not `whole`, on a device
+    with `attributes`.
 
     Raises PlanError for a bad launch plan, UserError with the first error of the compiler.
     """
     source = read_source(task, text, file)
-    cases = (*build_suite(task), *workload_cases(task))
+    cases = (*(build_suite(task) if whole else ()), *workload_cases(task))
     names = kernels_to_compile(task, source, cases, attributes)
     compilation = compiler.compile(text, names)
     if not compilation.ok:

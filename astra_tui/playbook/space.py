@@ -1,0 +1,301 @@
+"""What a source can be swept over: the `tune` constants of its plan, and those that it could have.
+
+A block size or the bytes of a pack that stand in a plan as a number become `tune` constants of the
+plan itself, so that every trial is a source that an engineer can read and keep. What no number says
+(a loop that is not unrolled, where a kernel triggers) is a dimension with its own rewrite.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tree_sitter import Node
+
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.syntax import contains, integer_of, of_type, text_of
+from astra_tui.model.errors import UserError
+from astra_tui.model.launch import Dispatch, Launch, LaunchPlan, Let, Tune
+from astra_tui.model.launch.expression import (
+    Binary,
+    Call,
+    Expression,
+    Integer,
+    Name,
+    map_expressions,
+    names_in,
+)
+from astra_tui.playbook.api import Evidence, Move, NotApplicable
+from astra_tui.playbook.edits import insert_before, pragma_of
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.launching import launched_kernels, map_launches
+from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.moves import all_moves
+from astra_tui.playbook.propose import propose
+from astra_tui.playbook.thread_count import BLOCKS, MAX_THREADS, why_count_matters
+
+SWITCHES = ("overlap_launches", "trigger_early", "cache_hints")
+"""Moves whose gain depends on shape and device alone: a sweep tries a source with and without."""
+
+PACK_BYTES = (8, 16, 32, 64)
+UNROLL = (1, 2, 4)
+"""1 leaves a loop as it is."""
+_LEAST_BLOCK = 64
+_BLOCK, _PACK = "threads", "pack_bytes"
+
+Settings = Mapping[str, int]
+"""A choice for each dimension."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One thing that a sweep varies."""
+
+    name: str
+    meaning: str
+    choices: tuple[int, ...]
+    own: int
+    """What the source has."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """A source in which every number to sweep is a `tune` constant, and what else can vary."""
+
+    base: KernelText
+    evidence: Evidence
+    launched: frozenset[str]
+    """The kernels that the workloads launch: of the others nothing is varied."""
+    switches: tuple[Move, ...] = ()
+
+    @cached_property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """What varies, in the order in which it is applied."""
+        found = [
+            Dimension(move.name, f"1 with {move.summary}", (0, 1), 0) for move in self.switches
+        ]
+        if _loops(self.base, self.launched):
+            meaning = "copies of the body of a loop over the threads' elements"
+            found.append(Dimension("unroll", meaning, UNROLL, 1))
+        found += [
+            Dimension(tune.name, "a constant of the launch plan", tune.choices, tune.value)
+            for tune in self.base.plan.tunes
+        ]
+        return tuple(found)
+
+    def settings(self) -> tuple[Settings, ...]:
+        """Every combination, the source's own first."""
+        names = [d.name for d in self.dimensions]
+        own = tuple(d.own for d in self.dimensions)
+        every = itertools.product(*(d.choices for d in self.dimensions))
+        return tuple(
+            dict(zip(names, values, strict=True))
+            for values in (own, *(v for v in every if v != own))
+        )
+
+    def source(self, settings: Settings) -> str:
+        """The source with these settings.
+
+        Raises KeyError for a dimension without a value, and UserError where a move that
+        the space has refuses in this combination.
+        """
+        text = self.base
+        for move in self.switches:
+            if settings[move.name]:
+                text = KernelText.read(_moved(move, text, self.evidence))
+        if settings.get("unroll", 1) > 1:
+            text = KernelText.read(_unrolled(text, self.launched, settings["unroll"]))
+        declarations = tuple(
+            replace(d, value=settings[d.name]) if isinstance(d, Tune) else d
+            for d in text.plan.declarations
+        )
+        return text.changed([], replace(text.plan, declarations=declarations))
+
+
+def space_of(source: str, evidence: Evidence) -> Space:
+    """The space of a source; its own constants, and those that its numbers can become.
+
+    Raises PlanError for a source whose plan cannot be read.
+    """
+    text = KernelText.read(source)
+    launched = launched_kernels(evidence.task, text.plan)
+    text = _with_blocks(_with_packs(text), launched)
+    switches = [
+        m for m in all_moves() if m.name in SWITCHES and _switches(m, text, evidence, launched)
+    ]
+    return Space(text, evidence, launched, tuple(switches))
+
+
+def _switches(move: Move, text: KernelText, evidence: Evidence, launched: frozenset[str]) -> bool:
+    """Whether a move changes a kernel that a workload launches, or a launch."""
+    answer = propose(move, text, evidence)
+    if isinstance(answer, NotApplicable):
+        return False
+    after = KernelText.read(answer.source)
+    before = {k.name: text_of(k.outer) for k in text.kernels if k.name in launched}
+    changed = any(text_of(k.outer) != before.get(k.name, text_of(k.outer)) for k in after.kernels)
+    return changed or after.plan != text.plan
+
+
+def _moved(move: Move, text: KernelText, evidence: Evidence) -> str:
+    answer = propose(move, text, evidence)
+    if isinstance(answer, NotApplicable):
+        raise UserError(f"{move.name} does not go with the other settings: {answer.reason}")
+    return answer.source
+
+
+# -- numbers that become constants -----------------------------------------------------------------
+
+
+def _with_packs(text: KernelText) -> KernelText:
+    """With `tune` constants for the bytes of packs: the number in `let width = 16 // sizeof(T)`."""
+    plan = text.plan
+    for let in (d for d in plan.declarations if isinstance(d, Let)):
+        match let.value:
+            case Binary("//", Integer(value=size), Call("sizeof")) if size in PACK_BYTES:
+                name = Name(_fresh(text, plan, _PACK))
+                changed = replace(let, value=replace(let.value, left=name))
+                declared = tuple(changed if d is let else d for d in plan.declarations)
+                tune = Tune(name.id, size, PACK_BYTES)
+                plan = replace(plan, declarations=(tune, *declared))
+    return _with_plan(text, plan)
+
+
+def _with_blocks(text: KernelText, launched: frozenset[str]) -> KernelText:
+    """With a `tune` constant for the block size that launches of workloads have as a number."""
+    for number in range(len(text.kernels)):
+        kernel = text.kernels[number]
+        if kernel.name in launched:
+            text = _with_plan(text, _swept_block(text, kernel))
+    return text
+
+
+def _with_plan(text: KernelText, plan: LaunchPlan) -> KernelText:
+    return text if plan == text.plan else KernelText.read(text.changed([], plan))
+
+
+def _swept_block(text: KernelText, kernel: Function) -> LaunchPlan:
+    """The plan with a constant in place of the number that a kernel's blocks come from."""
+    plan = text.plan
+    launch = next(text.launches_of(kernel))
+    lets = _lets_of(launch.block, plan)
+    size = _only_size([*launch.block, *lets.values()])
+    together = {  # Kernels whose blocks come from the same lets change with it.
+        o.kernel
+        for o in plan.launches()
+        if o.kernel == kernel.name or _lets_of(o.block, plan) & lets.keys()
+    }
+    kernels = [k for k in text.kernels if k.name in together]
+    choices = _block_choices(kernels, size)
+    if len(choices) < 2 or any(size in _integers(e) for e in _conditions(plan)):
+        return plan
+    name = Name(_fresh(text, plan, _BLOCK))
+
+    def named(expression: Expression) -> Expression:
+        def change(part: Expression) -> Expression:
+            return name if isinstance(part, Integer) and part.value == size else part
+
+        return map_expressions(expression, change)
+
+    def changed(other: Launch) -> Launch:
+        if other.kernel not in together:
+            return other
+        grid, block = (tuple(map(named, sizes)) for sizes in (other.grid, other.block))
+        return replace(other, grid=grid, block=block)
+
+    declared = tuple(
+        replace(d, value=named(d.value)) if isinstance(d, Let) and d.name in lets else d
+        for d in plan.declarations
+    )
+    tune = Tune(name.id, size, choices)
+    return map_launches(replace(plan, declarations=(tune, *declared)), changed)
+
+
+def _only_size(expressions: list[Expression]) -> int:
+    """The one number of threads in some expressions; 0 where there is none, or several."""
+    found = {n for e in expressions for n in _integers(e) if _LEAST_BLOCK <= n <= MAX_THREADS}
+    return found.pop() if len(found) == 1 else 0
+
+
+def _lets_of(sizes: tuple[Expression, ...], plan: LaunchPlan) -> dict[str, Expression]:
+    """The lets that some sizes come from, directly or through others."""
+    lets = {d.name: d.value for d in plan.declarations if isinstance(d, Let)}
+    found: dict[str, Expression] = {}
+    left = [n for e in sizes for n in names_in(e)]
+    while left:
+        name = left.pop()
+        if name in lets and name not in found:
+            found[name] = lets[name]
+            left += names_in(lets[name])
+    return {n: e for n, e in found.items() if names_in(e) & found.keys() or _integers(e)}
+
+
+def _conditions(plan: LaunchPlan) -> Iterator[Expression]:
+    for step in plan.steps:
+        if isinstance(step, Dispatch):
+            yield from (b.condition for b in step.branches if b.condition is not None)
+
+
+def _block_choices(kernels: list[Function], size: int) -> tuple[int, ...]:
+    """Blocks that kernels can have: fewer threads where their code does not name the number, more
+    where their shared arrays and launch bounds have room.
+    """
+    if not size or any(integer_of(n) == size for kernel in kernels for n in _numbers(kernel)):
+        return ()
+    grows = not any(why_count_matters(kernel, size) for kernel in kernels)
+    most = min([MAX_THREADS if grows else size, *map(_launch_bound, kernels)])
+    return tuple(sorted({*(b for b in BLOCKS if b <= most), size}))
+
+
+def _launch_bound(kernel: Function) -> int:
+    bounds = next(of_type(kernel.node, "launch_bounds"), None)
+    numbers = of_type(bounds, "number_literal") if bounds is not None else iter(())
+    return next((n for n in map(integer_of, numbers) if n), MAX_THREADS)
+
+
+def _numbers(kernel: Function) -> Iterator[Node]:
+    """The numbers of a kernel's code, but for the lengths of its shared arrays."""
+    arrays = [v.declaration for v in kernel.locals if v.is_shared and v.is_array]
+    return (
+        n for n in of_type(kernel.body, "number_literal")
+        if not any(contains(a, n) for a in arrays)
+    )  # fmt: skip
+
+
+def _integers(expression: Expression) -> set[int]:
+    found: set[int] = set()
+
+    def note(part: Expression) -> Expression:
+        if isinstance(part, Integer):
+            found.add(part.value)
+        return part
+
+    map_expressions(expression, note)
+    return found
+
+
+def _fresh(text: KernelText, plan: LaunchPlan, name: str) -> str:
+    expressions = (e for launch in plan.launches() for e in launch.expressions())
+    taken = {n for e in expressions for n in names_in(e)} | {d.name for d in plan.declarations}
+    return fresh_name(name, text.names() | taken)
+
+
+# -- loops that are unrolled -----------------------------------------------------------------------
+
+
+def _loops(text: KernelText, launched: frozenset[str]) -> list[Loop]:
+    """Loops in which threads take elements in turns, and which nothing unrolls yet."""
+    return [
+        loop for kernel in text.kernels if kernel.name in launched for loop in loops_of(kernel)
+        if loop.step is not None and pragma_of(loop.node) is None
+        and any(word in text_of(loop.step) for word in ("blockDim", "gridDim"))
+    ]  # fmt: skip
+
+
+def _unrolled(text: KernelText, launched: frozenset[str], times: int) -> str:
+    line = f"#pragma unroll {times}"
+    loops = _loops(text, launched)
+    return text.changed([insert_before(text.data, loop.node, [line]) for loop in loops])

@@ -1,0 +1,295 @@
+"""A full sweep of three tuned kernels against the model-ordered search, on one GPU.
+
+    python benchmarks/gpu_tuning.py [--out FILE] [--task NAME]... [--seconds N] [--all-workloads]
+    python benchmarks/gpu_tuning.py --table [--out FILE]     # what was measured, without a GPU
+
+For each task, tuned.cu with dependent launch is swept over block, bytes of a pack, unrolling and
+the place of its trigger (`astra_tui/playbook/space.py`). Every trial is timed (20 rounds, launches
+after themselves, caches cold, outputs verified), then the search takes a tenth of them with times
+of its own, and what both chose is timed again in one fresh process. `--seconds` bounds the full
+sweep of a task (110 by default): the three tasks take 6 to 8 minutes on an H100 with 16 cores.
+Every first time is written down, so that `--table` can replay other searches on the same data.
+Without a GPU, or where a task fails, the reason is in the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from astra_tui.lab.on_gpu.bench import Bench
+from astra_tui.lab.tuning.search import SHARE, Candidates, Place, Searched, places, search
+from astra_tui.lab.tuning.sweep import (
+    FINAL,
+    SCREENING,
+    GpuTimes,
+    RecordedTimes,
+    TrialTime,
+    finalists,
+    timed,
+    trial_time,
+)
+from astra_tui.lab.tuning.trials import Trial, candidates_of, compile_trials, works_of
+from astra_tui.model.errors import UserError
+from astra_tui.model.task import KernelTask, Workload
+from astra_tui.playbook import Evidence, KernelText, NotApplicable, propose
+from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
+from astra_tui.playbook.space import Space, space_of
+from benchmarks import gpu
+
+DEVICE = "cuda:0"
+BATCH = 8
+WORKLOADS = {
+    "silu_and_mul": ("16x4096", "16x12288", "256x11008", "4096x14336"),
+    "fused_add_rmsnorm": ("256x4096", "128x11008", "512x14336", "4096x8192"),
+    "merge_attn_states_lse": ("512x40x128", "512x32x256", "768x40x128", "4096x32x128"),
+}
+"""Short and long, few rows and many: what a full sweep has time for."""
+
+
+def main() -> None:
+    """Times the tasks that were asked for, or prints tables of what is written down."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("gpu_tuning.json"))
+    parser.add_argument("--task", choices=gpu.TASKS, action="append", help="default: all three")
+    parser.add_argument("--seconds", type=float, default=110.0, help="of a task's full sweep")
+    parser.add_argument("--all-workloads", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    if options.table:
+        found = json.loads(options.out.read_text(encoding="utf-8"))
+        for name, task in found["tasks"].items():
+            print("\n".join(table(name, task)))
+        return
+    with gpu.open_machine(DEVICE) as machine:
+        result: dict[str, Any] = {"environment": gpu.environment(machine), "tasks": {}}
+        for name in options.task or gpu.TASKS:
+            begun = time.monotonic()
+            try:
+                found = _task(machine, name, options.seconds, every=options.all_workloads)
+            except Exception:  # What the other tasks give is still wanted.
+                found = {"failed": traceback.format_exc()}
+            result["tasks"][name] = {**found, "seconds": round(time.monotonic() - begun, 1)}
+            gpu.save(options.out, result)
+            print("\n".join(table(name, result["tasks"][name])), flush=True)
+
+
+def swept_space(task: KernelTask, arch: str = "sm_90a") -> Space:
+    """The space of a task's tuned kernel with dependent launch."""
+    evidence = Evidence(task, device=DEVICE, arch=arch)
+    text = KernelText.read(task.tuned_file.read_text(encoding="utf-8"))
+    overlapped = propose(OverlapLaunches(), text, evidence)
+    if isinstance(overlapped, NotApplicable):
+        raise SystemExit(f"{task.name}: {overlapped.reason}")
+    return space_of(overlapped.source, evidence)
+
+
+def sources_of(space: Space) -> list[tuple[Mapping[str, int], str]]:
+    """The settings with their sources, the base first; without those that do not go together."""
+    found = []
+    for settings in space.settings():
+        try:
+            found.append((settings, space.source(settings)))
+        except UserError:
+            continue
+    return found
+
+
+def _task(machine: gpu.Machine, name: str, seconds: float, *, every: bool) -> dict[str, Any]:
+    task = gpu.task_named(name)
+    named = None if every else WORKLOADS[name]
+    workloads = {w.name: w for w in task.workloads if named is None or w.name in named}
+    facts = machine.gpu.facts
+    space = swept_space(task, facts.arch)
+    begun = time.monotonic()
+    trials = compile_trials(task, facts.attributes, facts.arch, sources_of(space))
+    compiled_in = time.monotonic() - begun
+    works = {
+        w: found for w, found in works_of(task, trials, facts.attributes).items() if w in workloads
+    }
+    base = trials[0].compiled
+    assert base is not None, trials[0].problem
+    with machine.bench(task, SCREENING) as bench:
+        itself = timed(bench, list(workloads.values()), base, [base])[0].workloads
+        floors = {t.workload: t.floor for t in itself if t.floor is not None}
+        candidates = candidates_of(works, floors, facts.attributes["sm_count"])
+        where = places(
+            [d.choices for d in space.dimensions], [list(t.settings.values()) for t in trials]
+        )
+        full = _measured_all(bench, workloads, base, trials, candidates, seconds)
+        bench.renew()
+        own = GpuTimes(bench, workloads, base, trials)
+        begun = time.monotonic()
+        searched = search(candidates, where, own)
+        searched_in = time.monotonic() - begun
+        bench.renew()
+        bench.options = FINAL
+        by_full = _as_searched(candidates, full)
+        chosen = tuple(dict.fromkeys((0, *finalists(searched), *finalists(by_full))))
+        retimed = _retimed(bench, workloads, trials, chosen)
+    return {
+        "dimensions": msgspec.to_builtins(space.dimensions),
+        "settings": [dict(t.settings) for t in trials],
+        "problems": {str(i): t.problem for i, t in enumerate(trials) if t.problem},
+        "floors": msgspec.to_builtins(floors),
+        "predicted_us": {
+            c.workload: {str(t): us for t, us in c.predicted_us.items()} for c in candidates
+        },
+        "base_us": full.base_us,
+        "times": {w: msgspec.to_builtins(list(t.values())) for w, t in full.found.items()},
+        "search_times": {w: msgspec.to_builtins(list(t.values())) for w, t in own.found.items()},
+        "chosen": {s.workload: s.best for s in searched},
+        "best_of_full": {s.workload: s.best for s in by_full},
+        "retimed": retimed,
+        "seconds_compiling": round(compiled_in, 1),
+        "seconds_searching": round(searched_in, 1),
+    }
+
+
+def _measured_all(
+    bench: Bench,
+    workloads: Mapping[str, Workload],
+    base: Any,
+    trials: Sequence[Trial],
+    candidates: Sequence[Candidates],
+    seconds: float,
+) -> GpuTimes:
+    """Every trial of every workload, or as many as the time allows, drawn at random: the model
+    must not choose what it is compared with.
+    """
+    times = GpuTimes(bench, workloads, base, trials)
+    draw = random.Random(0)
+    orders = {
+        c.workload: draw.sample(list(c.predicted_us), len(c.predicted_us)) for c in candidates
+    }
+    until = time.monotonic() + seconds
+    while any(orders.values()) and time.monotonic() < until:
+        for workload, left in orders.items():
+            batch, orders[workload] = left[:BATCH], left[BATCH:]
+            if batch:
+                times.of(workload, batch)
+    return times
+
+
+def _as_searched(candidates: Iterable[Candidates], full: GpuTimes) -> tuple[Searched, ...]:
+    found = []
+    for one in candidates:
+        times = full.found.get(one.workload, {})
+        us = {t: x.us for t, x in times.items() if x.valid}
+        found.append(Searched(one.workload, us, len(times), len(one.predicted_us), 0.0))
+    return tuple(found)
+
+
+def _retimed(
+    bench: Bench, workloads: Mapping[str, Workload], trials: Sequence[Trial], chosen: Sequence[int]
+) -> dict[str, list[dict[str, Any]]]:
+    """Final times of the chosen trials on each workload, all against the base in one call."""
+    compiled = [c for t in chosen if (c := trials[t].compiled) is not None]
+    found = {}
+    for name, workload in workloads.items():
+        timings = timed(bench, [workload], compiled[0], compiled[1:])
+        base_us = timings[0].workloads[0].cold.base_us if timings else 0.0
+        times = [TrialTime(chosen[0], base_us, 1.0, 1.0, 1.0)]
+        times += [
+            trial_time(t, timing.workloads[0], base_us)
+            for t, timing in zip(chosen[1:], timings, strict=True)
+        ]
+        found[name] = msgspec.to_builtins(times)
+    return found
+
+
+# -- what was measured -----------------------------------------------------------------------------
+
+
+def table(name: str, task: Mapping[str, Any]) -> list[str]:
+    """Search against full sweep by final times, and searches replayed on the first times."""
+    if "failed" in task:
+        return [f"{name}: failed", task["failed"]]
+    lines = [f"{name}: {len(task['settings'])} settings, {task['seconds']:.0f} s"]
+    lines.append(
+        "| workload | trials | timed in full | by search | base us | full us | search us "
+        "| search reaches |"
+    )
+    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    reached = []
+    for workload, predicted in task["predicted_us"].items():
+        final = {t["trial"]: t["us"] for t in task["retimed"][workload] if t.get("us")}
+        best, chosen = task["best_of_full"][workload], task["chosen"][workload]
+        share = final[best] / final[chosen]
+        reached.append(share)
+        lines.append(
+            f"| {workload} | {len(predicted)} | {len(task['times'][workload])} "
+            f"| {len(task['search_times'][workload])} | {final[0]:.2f} | {final[best]:.2f} "
+            f"| {final[chosen]:.2f} | {100 * share:.1f} % |"
+        )
+    lines.append(f"| mean | | | | | | | {100 * statistics.geometric_mean(reached):.1f} % |")
+    return [*lines, *_replays(task), ""]
+
+
+def _replays(task: Mapping[str, Any]) -> list[str]:
+    """What several ways to choose a tenth of the trials reach on the recorded first times."""
+    recorded = RecordedTimes.read(task["times"])
+    candidates = tuple(
+        Candidates(w, {int(t): us for t, us in p.items() if int(t) in recorded.us.get(w, {})})
+        for w, p in task["predicted_us"].items()
+    )
+    candidates = tuple(c for c in candidates if c.predicted_us)
+    where = _where(task)
+    first = random.Random(0)
+    found = {
+        "search": [_reached(search(candidates, where, recorded), recorded)],
+        "the model's order alone": [_reached(_in_order(candidates, recorded), recorded)],
+        "drawn at random, mean of 200": [
+            _reached(_in_order(candidates, recorded, first), recorded) for _ in range(200)
+        ],
+    }
+    share = f"replayed, {100 * SHARE:.0f} % of the trials"
+    return [
+        f"{share}, {words}: {100 * statistics.mean(values):.1f} % of the fastest first times"
+        for words, values in found.items()
+    ]
+
+
+def _where(task: Mapping[str, Any]) -> tuple[Place, ...]:
+    choices = [d["choices"] for d in task["dimensions"]]
+    return places(choices, [list(s.values()) for s in task["settings"]])
+
+
+def _in_order(
+    candidates: Iterable[Candidates], recorded: RecordedTimes, draw: random.Random | None = None
+) -> tuple[Searched, ...]:
+    found = []
+    for one in candidates:
+        order = sorted(one.predicted_us, key=lambda t: one.predicted_us[t])
+        if draw is not None:
+            draw.shuffle(order)
+        us = {t: recorded.us[one.workload][t] for t in order[: one.budget(SHARE)]}
+        found.append(Searched(one.workload, us, len(us), len(order), 0.0))
+    return tuple(found)
+
+
+def _reached(searched: Sequence[Searched], recorded: RecordedTimes) -> float:
+    """The geometric mean over workloads of the fastest time of all over the fastest chosen."""
+    logs = [
+        math.log(min(recorded.us[s.workload].values()) / s.us[s.best])
+        for s in searched
+        if s.best is not None
+    ]
+    return math.exp(statistics.mean(logs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Sweeps: the device model, the search, and their measurements."""

@@ -1,0 +1,82 @@
+"""A sweep over a scripted GPU: real processes, plans and statistics; its times are the script's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from astra_tui.gpu.gpu_process import GpuProcess
+from astra_tui.gpu.tools import ToolKernels
+from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.on_gpu import bench as bench_module
+from astra_tui.lab.on_gpu.bench import Bench
+from astra_tui.lab.tuning.search import Candidates, Searched, search
+from astra_tui.lab.tuning.sweep import (
+    SCREENING,
+    GpuTimes,
+    RecordedTimes,
+    finalists,
+    measure_all,
+    timed,
+)
+from astra_tui.lab.tuning.trials import Trial
+from astra_tui.model.task import KernelTask
+from tests.gpu.kernels import MODULE, scripted_tools
+from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Scripted
+from tests.gpu.versions import US, WIDE, version_maker
+
+SHARES = (1.0, 0.97, 0.9, 1.2, 1.05, 0.905)
+FAULTY = len(SHARES)
+
+
+@pytest.fixture
+def tools() -> ToolKernels:
+    return scripted_tools()
+
+
+@pytest.fixture
+def times(
+    tasks: dict[str, KernelTask],
+    compiler: Compiler,
+    tools: ToolKernels,
+    private_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[GpuTimes]:
+    """Trials that take a share of US each, and one that faults."""
+    task = tasks["silu_and_mul"]
+    monkeypatch.setattr(bench_module, "GpuProcess", partial(GpuProcess, module=MODULE))
+    make = version_maker(task, compiler)
+    scripts = [Scripted("silu", share * US) for share in SHARES]
+    compiled = [make(s) for s in (*scripts, Scripted("silu", US, error=ILLEGAL_ADDRESS))]
+    trials = [Trial({"number": i}, c.source.text, c, "") for i, c in enumerate(compiled)]
+    with Oracle(task) as oracle, Bench(task, FACTS, tools, oracle, SCREENING) as bench:
+        yield GpuTimes(bench, {"wide": WIDE}, compiled[0], trials)
+
+
+def test_a_sweep_finds_the_fastest_and_goes_on_after_a_fault(times: GpuTimes) -> None:
+    one = Candidates("wide", dict.fromkeys(range(len(SHARES) + 1), US))
+    measure_all(times, [one], batch=4)
+    found = times.found["wide"]
+    assert sorted(found) == list(range(len(SHARES) + 1))
+    assert "ILLEGAL_ADDRESS" in found[FAULTY].problem
+    assert not found[FAULTY].valid
+    for number, share in enumerate(SHARES):
+        assert found[number].us == pytest.approx(share * US, rel=0.01)
+        assert found[number].low <= found[number].speedup <= found[number].high
+    recorded = RecordedTimes({"wide": {t: x.us for t, x in found.items() if x.valid}})
+    where = [(i / 6,) for i in range(len(SHARES) + 1)]
+    replayed = search([one], where, recorded, share=1.0)
+    assert replayed[0].best == 2
+    again = [c for t in finalists(replayed) if (c := times.trials[t].compiled) is not None]
+    retimed = timed(times.bench, [WIDE], times.base, again)
+    assert retimed[0].workloads[0].cold.speedup.value == pytest.approx(1 / 0.9, rel=0.005)
+
+
+def test_finalists_are_the_best_of_every_workload_and_their_equals() -> None:
+    first = Searched("a", {0: 10.0, 1: 10.05, 2: 9.99, 3: 12.0}, 4, 40, 0.0)
+    other = Searched("b", {3: 1.0, 0: 2.0}, 2, 40, 0.0)
+    assert finalists([first, other, Searched("c", {}, 3, 40, 0.0)]) == (2, 0, 1, 3)

@@ -1,0 +1,102 @@
+"""Trials of a real space, compiled: what the device model sees in them, and which are the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_tui.lab.tuning.device_model import KernelCode, LaunchWork, predicted_us
+from astra_tui.lab.tuning.trials import candidates_of, compile_trials, works_of
+from astra_tui.model.errors import UserError
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, plan_of
+from astra_tui.model.task import KernelTask
+from astra_tui.model.timing import Floor
+from astra_tui.playbook import Evidence
+from astra_tui.playbook.space import Space, space_of
+
+WIDE_CODE = KernelCode(instructions=100, moved_bytes=48, flying_bytes=32, barriers=0)
+FLOOR = Floor(launch_us=1.3, copy_us=20.0, compulsory_bytes=48 << 20)
+
+
+def space(task: KernelTask) -> Space:
+    text = task.tuned_file.read_text(encoding="utf-8")
+    return space_of(text, Evidence(task, device="cuda:0", arch="sm_90a"))
+
+
+@pytest.mark.parametrize(
+    ("name", "dimensions"),
+    [
+        ("silu_and_mul", ["overlap_launches", "unroll", "threads", "pack_bytes"]),
+        ("fused_add_rmsnorm", ["overlap_launches", "unroll", "threads_2", "pack_bytes"]),
+        ("merge_attn_states_lse", ["overlap_launches", "threads", "pack_bytes"]),
+    ],
+)
+def test_numbers_of_a_plan_become_constants_to_sweep(
+    tasks: dict[str, KernelTask], name: str, dimensions: list[str]
+) -> None:
+    found = space(tasks[name])
+    assert [d.name for d in found.dimensions] == dimensions
+    own, *others = found.settings()
+    assert own == {d.name: d.own for d in found.dimensions}
+    text = found.source(others[-1])
+    values = {tune.name: tune.value for tune in plan_of(text).tunes}
+    assert values == {n: v for n, v in others[-1].items() if n in values}
+    assert f"#pragma unroll {others[-1]['unroll']}" in text if "unroll" in own else True
+
+
+def test_declared_constants_are_swept_too(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    text = task.tuned_file.read_text(encoding="utf-8")
+    text = text.replace("let width = 16 //", "tune bytes = 16 in 8, 16\n   let width = bytes //")
+    found = {d.name: d.choices for d in space_of(text, Evidence(task)).dimensions}
+    assert found["bytes"] == (8, 16)
+    assert "pack_bytes" not in found
+
+
+def test_trials_are_compiled_and_those_that_do_the_same_are_one(
+    tasks: dict[str, KernelTask],
+) -> None:
+    task = tasks["silu_and_mul"]
+    found = space(task)
+    wanted = [(0, 1, 1024, 16), (0, 1, 512, 16), (0, 1, 64, 8), (0, 4, 1024, 16)]
+    names = [d.name for d in found.dimensions]
+    settings = [dict(zip(names, values, strict=True)) for values in wanted]
+    sources = [(s, found.source(s)) for s in settings]
+    broken = sources[0][1].replace("const P g = gate[i];", "const P g = nothing[i];")
+    trials = compile_trials(task, DEVICE_ATTRIBUTES, "sm_90a", [*sources, ({}, broken)], 2)
+    assert [bool(t.problem) for t in trials] == [False, False, False, False, True]
+    assert "nothing" in trials[-1].problem
+    works = works_of(task, trials, DEVICE_ATTRIBUTES)
+    # 512 packs a row: no block of more is launched.
+    assert works["16x4096"][0].identity == works["16x4096"][1].identity
+    assert works["16x12288"][0].identity != works["16x12288"][1].identity
+    floors = {
+        w.name: Floor(1.3, 5.0, task.compulsory_bytes(w.dims, w.dtype)) for w in task.workloads
+    }
+    candidates = {c.workload: c for c in candidates_of(works, floors, 132)}
+    assert set(candidates["16x4096"].predicted_us) == {0, 2, 3}
+    short = candidates["16x12288"].predicted_us
+    assert max(short, key=lambda t: short[t]) == 2, "64 threads a row, 8 bytes each"
+
+
+def test_the_model_knows_what_keeps_memory_busy() -> None:
+    def us(
+        code: KernelCode = WIDE_CODE, blocks: int = 4096, threads: int = 256, resident: int = 8
+    ) -> float:
+        return predicted_us([LaunchWork(code, blocks, threads, resident)], FLOOR, 132)
+
+    assert FLOOR.copy_us < us() < 1.1 * FLOOR.copy_us
+    assert us(blocks=16, threads=64) > 2 * us(), "few threads have few bytes on their way"
+    assert us(resident=1) > us(), "as have multiprocessors that hold one block"
+    assert us(resident=0) == float("inf")
+    assert predicted_us([], FLOOR, 132) == float("inf")
+    split = [LaunchWork(WIDE_CODE, 2048, 256, 8)] * 2
+    assert us() < predicted_us(split, FLOOR, 132) < us() + 2 * FLOOR.launch_us
+
+
+def test_switches_that_do_not_go_together_are_refused(tasks: dict[str, KernelTask]) -> None:
+    found = space(tasks["silu_and_mul"])
+    with pytest.raises(KeyError):
+        found.source({"threads": 64})
+    again = Space(found.base, found.evidence, found.launched, found.switches * 2)
+    with pytest.raises(UserError, match="does not go with"):
+        again.source({**found.settings()[0], "overlap_launches": 1})
