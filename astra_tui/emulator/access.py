@@ -22,7 +22,7 @@ from astra_tui.emulator.lanes import Group
 from astra_tui.emulator.mbarriers import BYTES
 from astra_tui.emulator.memory import Buffer, require_aligned, views_of
 from astra_tui.emulator.places import Pieces, Places
-from astra_tui.emulator.races import Accessors
+from astra_tui.emulator.races import AccessHistory, Accessors
 from astra_tui.emulator.registers import spread
 from astra_tui.emulator.step import AccessSpec
 from astra_tui.emulator.tally import GroupAccess
@@ -170,7 +170,14 @@ def _check_global_race(
     memory, history = launch.memory, launch.history
     words = memory.words(target.places, spec.size)
     per_lane = words.per_lane
+    if group.touches_stretches("global", spec, target.places, history):
+        if spec.writes:
+            memory.note_stores(words)
+        else:
+            memory.note_loads(words, False)
+        return
     if spec.non_coherent:
+        history.stretches.turn_into_words(words, history)
         written = words.take(history.writer) != 0
         if written.any():
             fault = _non_coherent(group, spec, target, written, per_lane)
@@ -315,7 +322,14 @@ def _check_shared_words(
         fault = _undefined_shared(group, spec, target, words)
         if fault is not None and not group.tolerates(fault, spec.index):
             raise fault
-    by, history = group.accessors("shared", per_lane, spec.index), chunk.shared_history
+    history = chunk.shared_history
+    if isinstance(history, AccessHistory) and group.touches_stretches(
+        "shared", spec, target.places, history
+    ):
+        if spec.writes:
+            words.put(chunk.shared_state, True)
+        return
+    by = group.accessors("shared", per_lane, spec.index)
     try:
         if spec.in_bulk:
             _check_bulk(group, spec, words, by)

@@ -20,9 +20,10 @@ from astra_tui.emulator.launch import WARP, Launch
 from astra_tui.emulator.mbarriers import Barriers
 from astra_tui.emulator.memory import views_of
 from astra_tui.emulator.operands import GLOBAL_BASE
+from astra_tui.emulator.places import Places
 from astra_tui.emulator.races import AccessHistory, Accessors, Known, PartOfWarp
 from astra_tui.emulator.registers import GroupRegisters, HomeRegisters
-from astra_tui.emulator.step import Step
+from astra_tui.emulator.step import AccessSpec, Step
 from astra_tui.model.findings import Finding, FindingKind
 
 _ALL_BITS = (1 << 64) - 1
@@ -76,6 +77,8 @@ class Chunk:
         self.rank = np.tile(launch.rank_order, self.blocks // launch.cluster_blocks)
         """The rank in its cluster of each block."""
         self.epoch = np.ones(self.width, np.int32)  # Zero is none, in tables of accesses.
+        self.epochs_split = False
+        """Whether a part of a warp may have passed a barrier alone."""
         self.sync = np.zeros(self.width, np.int32)
         self.exchange = np.zeros(self.width, np.int32)
         self.partly: Meetings | None = None
@@ -134,7 +137,7 @@ class Chunk:
 
         if clocks is not None:
             return ClockedHistory(clocks, words, describe)
-        return AccessHistory(words, FindingKind.SHARED_RACE, 31, describe)
+        return AccessHistory(words, FindingKind.SHARED_RACE, 31, describe, bits)
 
     @cached_property
     def barriers(self) -> Barriers:
@@ -447,6 +450,21 @@ class Group:
             lambda: launch.program.dependence.awaited(step),
             known,
         )
+
+    def touches_stretches(
+        self, space: str, spec: AccessSpec, places: Places, history: AccessHistory
+    ) -> bool:
+        """Whether a plain access fills stretches of memory and is in order there: then it is
+        recorded.
+        """
+        chunk = self.chunk
+        if spec.synchronising or spec.in_bulk or chunk.epochs_split or not self.whole_warps:
+            return False
+        if chunk.clocks is not None or (space == "global" and chunk.launch.program.uses_release):
+            return False
+        thread = self._global_threads if space == "global" else self._shared_threads
+        epoch = self._of_lanes(chunk.epoch)
+        return history.stretches.touch(places, spec, thread, epoch, chunk.launch.time)
 
     def _known(self, space: str, per_lane: int) -> Known:
         """What the lanes that access memory know of other threads, by clocks."""

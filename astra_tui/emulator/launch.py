@@ -97,6 +97,7 @@ class Launch:
             FindingKind.GLOBAL_RACE,
             self.block_bits,
             lambda word: self.memory.describe_physical(word << bits),
+            bits,
         )
 
     def cluster_of(self, block: Any) -> tuple[Any, Any]:

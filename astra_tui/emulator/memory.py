@@ -41,6 +41,8 @@ class Buffer:
     begin: int
     end: int
     use: BufferUse | None
+    number: int
+    """Its place among the buffers of its memory."""
 
     @property
     def size(self) -> int:
@@ -79,12 +81,14 @@ class GlobalMemory:
         # Variables come first, so that their addresses are the same in every case.
         for variable in variables:
             begin = _align(top, max(variable.alignment, BASE_ALIGNMENT))
-            self.buffers.append(Buffer(variable.name, begin, begin + variable.size, None))
+            self.buffers.append(
+                Buffer(variable.name, begin, begin + variable.size, None, len(self.buffers))
+            )
             top = begin + variable.size + RED_ZONE_BYTES
         for source in buffers:
             begin = _align(top, BASE_ALIGNMENT) + source.misalignment
             end = begin + len(source.content)
-            self.buffers.append(Buffer(source.name, begin, end, source.use))
+            self.buffers.append(Buffer(source.name, begin, end, source.use, len(self.buffers)))
             top = end + RED_ZONE_BYTES
         self.size = _align(top, RED_ZONE_BYTES)
         self.begins = [b.begin for b in self.buffers]

@@ -12,6 +12,7 @@ Array = Any
 _F32_MIN_NORMAL = np.float32(2.0**-126)
 _LOW_29_BITS = np.uint64(0x1FFF_FFFF)
 _HALF_OF_F32 = np.uint64(0x1000_0000)
+_SIGN, _TWO, _LARGEST_SUBNORMAL = np.uint32(1), np.uint32(2), np.uint32(0xFF_FFFC)
 
 
 def bf16_to_f32(bits: Array) -> Array:
@@ -90,16 +91,22 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     total = np.asarray(product + c)
     if mode != "rn":
         return _directed(product, np.asarray(c, np.float64), mode)
-    result = np.asarray(total).astype(np.float32)
-    bits = np.asarray(total).view(np.uint64)
-    doubtful = (bits & _LOW_29_BITS) == _HALF_OF_F32
-    doubtful |= (np.abs(result) < _F32_MIN_NORMAL) & (result != 0)
-    if doubtful.any():
-        addend = np.asarray(c, np.float64)
-        exact = product[doubtful] if np.ndim(product) else product
-        nudged = _nudge(exact, addend[doubtful] if addend.ndim else addend, total[doubtful])
-        result[doubtful] = nudged.astype(np.float32)
+    result = total.astype(np.float32)
+    doubtful = (total.view(np.uint64) & _LOW_29_BITS) == _HALF_OF_F32
+    # Subnormal: zero alone becomes the largest number below.
+    doubtful |= (result.view(np.uint32) << _SIGN) - _TWO <= _LARGEST_SUBNORMAL
+    if np.count_nonzero(doubtful):
+        at = np.flatnonzero(doubtful)
+        exact, addend = (_at(v, at) for v in (product, np.asarray(c, np.float64)))
+        if np.count_nonzero(two_sum(exact, addend)[1]):
+            nudged = _nudge(exact, addend, _at(total, at))
+            result.reshape(-1)[at] = nudged.astype(np.float32)
     return result[()]
+
+
+def _at(values: Array, at: Array) -> Array:
+    """Some of the values of threads; the one value where all agree."""
+    return values[at] if np.ndim(values) else values
 
 
 def sum_f32(a: Array, b: Array, mode: str) -> Array:

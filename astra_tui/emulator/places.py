@@ -6,79 +6,87 @@ are read and written as strided views, which costs a fraction of what an index f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+_FAR = 1 << 62
 
-@dataclass(frozen=True)
-class Rows:
-    """Byte offsets that form `count` rows, each of `length` lanes with equal steps, rows with an
-    equal pitch.
+
+class Shape:
+    """`count` rows, each of `length` lanes with equal steps, rows with an equal pitch; in bytes.
+
+    The same for many accesses, so what follows from it is worked out once.
     """
 
-    first: int
-    count: int
-    length: int
-    pitch: int
-    step: int
+    __slots__ = ("bits", "count", "gap", "high", "length", "low", "pitch", "step")
+
+    def __init__(self, count: int, length: int, pitch: int, step: int):
+        self.count, self.length, self.pitch, self.step = count, length, pitch, step
+        ways = (length - 1) * step, (count - 1) * pitch
+        self.low = sum(min(way, 0) for way in ways)
+        """Of the smallest offset, from the first one."""
+        self.high = sum(max(way, 0) for way in ways)
+        """Of the largest offset, from the first one."""
+        self.bits = pitch | step
+        """The bits that are set in any distance of lanes."""
+        within = abs(step) if length > 1 else _FAR
+        across = abs(pitch) - (length - 1) * abs(step) if count > 1 else _FAR
+        self.gap = min(within, across)
+        """The largest accesses at these offsets that touch no byte twice."""
+
+
+shape_of = lru_cache(maxsize=4096)(Shape)
+
+
+class Rows:
+    """Byte offsets that form a shape; `first` is the first lane's."""
+
+    __slots__ = ("first", "shape")
+
+    def __init__(self, first: int, shape: Shape):
+        self.first = first
+        self.shape = shape
 
     @classmethod
     def of(cls, offsets: Any) -> Rows | None:
         """The rows that offsets form in the order of their lanes; None where they do not."""
-        lanes, first = len(offsets), int(offsets[0])
+        lanes, first = len(offsets), offsets.item(0)
         if lanes == 1:
-            return cls(first, 1, 1, 0, 0)
+            return cls(first, shape_of(1, 1, 0, 0))
         steps = offsets[1:] - offsets[:-1]
-        step = int(steps[0])
-        breaks = np.flatnonzero(steps != step)
-        if not len(breaks):
-            return cls(first, 1, lanes, 0, step)
-        length = int(breaks[0]) + 1
-        count = len(breaks) + 1
+        step = steps.item(0)
+        breaks = (steps != step).nonzero()[0]
+        if not breaks.size:
+            return cls(first, shape_of(1, lanes, 0, step))
+        length, count = breaks.item(0) + 1, breaks.size + 1
         if count * length != lanes:
             return None
-        pitches = np.diff(offsets[::length])
-        pitch = int(pitches[0])
-        if (pitches != pitch).any() or (np.diff(breaks) != length).any():
+        begins = offsets[::length]
+        pitch = begins.item(1) - first
+        uneven = np.count_nonzero(begins[1:] - begins[:-1] != pitch)
+        if uneven or np.count_nonzero(breaks[1:] - breaks[:-1] != length):
             return None
-        return cls(first, count, length, pitch, step)
+        return cls(first, shape_of(count, length, pitch, step))
 
     @property
-    def low(self) -> int:
-        """The smallest offset."""
-        ways = (self.length - 1) * self.step, (self.count - 1) * self.pitch
-        return self.first + sum(min(way, 0) for way in ways)
-
-    @property
-    def high(self) -> int:
-        """The largest offset."""
-        ways = (self.length - 1) * self.step, (self.count - 1) * self.pitch
-        return self.first + sum(max(way, 0) for way in ways)
+    def begins(self) -> Any:
+        """The offsets at which rows begin."""
+        return self.first + self.shape.pitch * np.arange(self.shape.count)
 
     def is_aligned(self, size: int) -> bool:
         """Whether all offsets are multiples of a power of two."""
-        return not (self.first | self.pitch | self.step) & (size - 1)
-
-    def are_apart(self, size: int) -> bool:
-        """Whether accesses of `size` bytes touch no byte twice."""
-        across = self.count == 1 or abs(self.pitch) >= (self.length - 1) * abs(self.step) + size
-        return across and (self.length == 1 or abs(self.step) >= size)
-
-    def are_stretches(self, size: int) -> bool:
-        """Whether accesses of `size` bytes fill each row without gaps, in the order of lanes."""
-        return self.step == size or self.length == 1
+        return not (self.first | self.shape.bits) & (size - 1)
 
     def view(self, table: Any, bits: int, parts: int) -> Any:
         """A table about pieces of `1 << bits` bytes at these offsets: a row, a lane, and `parts`
         neighbouring entries.
         """
-        item = table.itemsize
-        strides = (self.pitch >> bits) * item, (self.step >> bits) * item, item
-        shape = self.count, self.length, parts
-        return np.ndarray(shape, table.dtype, table, (self.first >> bits) * item, strides)
+        item, shape = table.itemsize, self.shape
+        strides = (shape.pitch >> bits) * item, (shape.step >> bits) * item, item
+        sizes = shape.count, shape.length, parts
+        return np.ndarray(sizes, table.dtype, table, (self.first >> bits) * item, strides)
 
 
 class Places:
@@ -99,7 +107,8 @@ class Places:
     def limits(self) -> tuple[int, int]:
         """The smallest and the largest offset."""
         if self.rows is not None:
-            return self.rows.low, self.rows.high
+            first, shape = self.rows.first, self.rows.shape
+            return first + shape.low, first + shape.high
         return int(self.offsets.min()), int(self.offsets.max())
 
     def is_aligned(self, size: int) -> bool:
@@ -111,7 +120,7 @@ class Places:
     def are_apart(self, size: int) -> bool:
         """Whether accesses of `size` bytes are known to touch no byte twice."""
         if self.rows is not None:
-            return self.rows.are_apart(size)
+            return size <= self.rows.shape.gap
         return bool((self.offsets[1:] > self.offsets[:-1]).all())
 
     def pieces(self, size: int, bits: int) -> Pieces:
@@ -124,10 +133,11 @@ class Pieces:
 
     def __init__(self, places: Places, size: int, bits: int):
         self.places = places
+        self.size = size
         self.bits = bits
         self.per_lane = max(size >> bits, 1)
         self._rows = places.rows if size >> bits else None
-        self.are_apart = self._rows is not None and self._rows.are_apart(size)
+        self.are_apart = self._rows is not None and size <= self._rows.shape.gap
         """Whether no entry is known to be touched twice."""
 
     def __len__(self) -> int:

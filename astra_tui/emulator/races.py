@@ -22,6 +22,7 @@ import numpy as np
 from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.fences import EarlierAccesses
 from astra_tui.emulator.places import Pieces
+from astra_tui.emulator.stretches import Stretches
 from astra_tui.model.findings import FindingKind
 
 _WARP_BITS = 5
@@ -113,13 +114,20 @@ class AccessHistory:
     """
 
     def __init__(
-        self, words: int, kind: FindingKind, block_bits: int, describe: Callable[[int], str]
+        self,
+        words: int,
+        kind: FindingKind,
+        block_bits: int,
+        describe: Callable[[int], str],
+        granule_bits: int = 0,
     ):
         self.kind = kind
         self.block_bits = block_bits
         """Thread ids shifted by this many bits are block numbers; 31 for one block's own memory."""
         self.describe = describe
         """Names a word for a message."""
+        self.stretches = Stretches(words, granule_bits, block_bits)
+        """What is known of whole stretches of words; see stretches.py."""
         self.writer = np.zeros(words, np.int32)
         self.write_epoch = np.zeros(words, np.int32)
         self.write_time = np.zeros(words, np.int32)
@@ -143,6 +151,7 @@ class AccessHistory:
         more = words - len(self.writer)
         if more <= 0:
             return
+        self.stretches.reach(words)
         for name, table in vars(self).items():
             if isinstance(table, np.ndarray):
                 longer = np.zeros(words, table.dtype)
@@ -158,6 +167,7 @@ class AccessHistory:
         self, words: Pieces, by: Accessors, acquired: Acquired | None, atomic: bool
     ) -> None:
         """Raises Fault, with the index of the word, where words may not be read now."""
+        self.stretches.turn_into_words(words, self)
         self._check_writers(words, by, acquired, atomic, None, "load of {} that {} wrote")
 
     def note_load(self, words: Pieces, by: Accessors, atomic: bool) -> None:
@@ -180,6 +190,7 @@ class AccessHistory:
         unchanged: Unchanged | None,
     ) -> None:
         """Records writes. `unchanged` tells, when asked, which of them store what is there."""
+        self.stretches.turn_into_words(words, self)
         self._check_writers(words, by, acquired, atomic, unchanged, "store to {} that {} wrote")
         self._check_readers(words, by, acquired, unchanged)
         self.note_store(words, by, atomic)

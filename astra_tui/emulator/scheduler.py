@@ -274,6 +274,8 @@ class Scheduler:
     def _pass_barrier(self, step: Step, group: Group) -> None:
         chunk = self.chunk
         chunk.epoch[group.lanes] += 1
+        if not group.whole_warps:
+            chunk.epochs_split = True
         if step.run is not None:
             step.run(group.registers, group)
         if chunk.all_live:

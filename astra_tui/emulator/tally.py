@@ -113,9 +113,9 @@ class GroupAccess:
     def _stretches(self, width: int) -> Rows | None:
         """The rows of the access where the lanes of each warp fill one stretch of memory."""
         rows = self.places.rows
-        if rows is None or not self.whole_warps or rows.length % 32 or rows.step != width:
+        if rows is None or not self.whole_warps:
             return None
-        return rows
+        return None if rows.shape.length % 32 or rows.shape.step != width else rows
 
     def sectors(self, width: int) -> int:
         """Distinct 32-byte sectors, counted in each warp.
@@ -125,9 +125,12 @@ class GroupAccess:
         stretches = self._stretches(width)
         if stretches is not None:
             # Every warp of 32 lanes moves `width` sectors, one more where it begins within one.
-            begins = stretches.first + stretches.pitch * np.arange(stretches.count)
-            within = int(np.count_nonzero(begins & ((1 << SECTOR_BITS) - 1)))
-            return (stretches.count * width + within) * (stretches.length // 32)
+            shape, part = stretches.shape, (1 << SECTOR_BITS) - 1
+            if shape.pitch & part:
+                within = int(np.count_nonzero(stretches.begins & part))
+            else:
+                within = shape.count if stretches.first & part else 0
+            return (shape.count * width + within) * (shape.length // 32)
         sector = self.offsets >> SECTOR_BITS
         if self.whole_warps:
             rows = sector.reshape(-1, 32)

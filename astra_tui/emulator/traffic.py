@@ -9,13 +9,14 @@ in the whole buffer, where blocks meet and launches follow each other.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from astra_tui.emulator.memory import Buffer, GlobalMemory
-from astra_tui.emulator.places import Places
+from astra_tui.emulator.places import Places, Shape, shape_of
 from astra_tui.emulator.step import AccessSpec, Step
 from astra_tui.model.counters import Place
 from astra_tui.model.traffic import HALF_LINE, SECTOR, ArgumentTraffic, Waste, WasteKind
@@ -63,9 +64,8 @@ class TrafficLog:
         silent = spec.direction == "atomic" or spec.synchronising
         source = self.sources.number(self.steps[spec.index], silent)
         if buffer is not None:
-            at = self.memory.buffers.index(buffer)
-            stretches = _Stretches.of(places, spec.size, warps, whole_warps)
-            self._pending.append(_Access(at, source, spec, stretches))
+            at = buffer.number
+            self._pending.append(_Access.of(at, source, spec, places, warps, whole_warps))
             return
         offsets = places.offsets
         owners = self.memory.owners(offsets)
@@ -73,8 +73,8 @@ class TrafficLog:
             # An access that an engineer accepts may go past the end.
             mine = (owners == at) & (offsets + spec.size <= self.memory.buffers[at].end)
             if mine.any():
-                stretches = _Stretches.of_lanes(offsets[mine], spec.size, warps[mine])
-                self._pending.append(_Access(at, source, spec, stretches))
+                access = _Access.of_lanes(at, source, spec, offsets[mine], warps[mine])
+                self._pending.append(access)
 
     def settle(self) -> None:
         """Looks at what was kept: the blocks that made these accesses have ended."""
@@ -95,55 +95,75 @@ class TrafficLog:
 
 @dataclass(frozen=True)
 class _Access:
-    """One access by the lanes of a group to one buffer."""
+    """One access by the lanes of a group to one buffer: the bytes that the requests of warps want,
+    each once for a warp, as stretches without gaps.
+    """
 
     buffer: int
     source: int
     spec: AccessSpec
-    stretches: _Stretches
-
-
-@dataclass(frozen=True)
-class _Stretches:
-    """The bytes that requests of warps want, each once for a warp, as stretches without gaps."""
-
     begin: Any
+    """Of each stretch; where all have one size, that of the first alone."""
     size: Any
     """Of each stretch, or one of all."""
     warp: Any
+    within: Shape | None = None
+    """Where the stretches lie from the first, a lane each, where all have one size."""
 
     @classmethod
-    def of(cls, places: Places, size: int, warps: Any, whole_warps: bool) -> _Stretches:
-        """Those of accesses of `size` bytes by lanes of these warps."""
-        rows = places.rows
-        if rows is None or not whole_warps or rows.length % _WARP or rows.step not in (0, size):
-            return cls.of_lanes(places.offsets, size, warps)
-        within = np.arange(rows.length // _WARP) * (_WARP * rows.step)
-        begin = rows.first + rows.pitch * np.arange(rows.count)[:, None] + within
-        return cls(begin.reshape(-1), _WARP * size if rows.step else size, warps[::_WARP])
+    def of(
+        cls, buffer: int, source: int, spec: AccessSpec, places: Places, warps: Any, whole: bool
+    ) -> _Access:
+        """That of lanes of these warps; `whole` warps in the order of their lanes, or any."""
+        rows, size = places.rows, spec.size
+        if rows is None or not whole:
+            return cls.of_lanes(buffer, source, spec, places.offsets, warps)
+        shape = rows.shape
+        if shape.length % _WARP or shape.step not in (0, size):
+            return cls.of_lanes(buffer, source, spec, places.offsets, warps)
+        within = shape_of(shape.count, shape.length // _WARP, shape.pitch, _WARP * shape.step)
+        size = _WARP * size if shape.step else size
+        return cls(buffer, source, spec, rows.first, size, warps[::_WARP], within)
 
     @classmethod
-    def of_lanes(cls, offsets: Any, size: int, warps: Any) -> _Stretches:
+    def of_lanes(
+        cls, buffer: int, source: int, spec: AccessSpec, offsets: Any, warps: Any
+    ) -> _Access:
         """As `of`, for lanes in any order."""
         if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():
             key = np.unique((warps.astype(np.int64) << 44) | offsets)
             offsets, warps = key & ((1 << 44) - 1), key >> 44
-        apart = (offsets[1:] != offsets[:-1] + size) | (warps[1:] != warps[:-1])
+        apart = (offsets[1:] != offsets[:-1] + spec.size) | (warps[1:] != warps[:-1])
         first = np.concatenate([[0], np.flatnonzero(apart) + 1])
-        return cls(offsets[first], np.diff(first, append=len(offsets)) * size, warps[first])
+        size = np.diff(first, append=len(offsets)) * spec.size
+        return cls(buffer, source, spec, offsets[first], size, warps[first])
 
     def edges(self) -> int:
         """The bits that are set in any begin or end."""
-        return int(np.bitwise_or.reduce(self.begin) | np.bitwise_or.reduce(self.size, axis=None))
+        if self.within is not None:
+            shape = self.within
+            return int(self.begin | self.size | shape.pitch | shape.step * (shape.length > 1))
+        return int(np.bitwise_or.reduce(self.begin) | np.bitwise_or.reduce(self.size))
 
     def pieces(self, unit: int) -> tuple[Any, Any]:
         """The pieces of `unit` bytes in them, numbered from offset 0, and the warp of each."""
-        first, count = self.begin // unit, self.size // unit
-        if not np.ndim(count):
-            pieces = first[:, None] + np.arange(count)
-            return pieces.reshape(-1), np.repeat(self.warp, count)
-        behind = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        return np.repeat(first, count) + behind, np.repeat(self.warp, count)
+        if self.within is not None:
+            count = self.size // unit
+            return self.begin // unit + _pieces(self.within, count, unit), self.warp.repeat(count)
+        first, counts = self.begin // unit, self.size // unit
+        behind = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(first, counts) + behind, np.repeat(self.warp, counts)
+
+
+@lru_cache(maxsize=64)
+def _pieces(within: Shape, count: int, unit: int) -> Any:
+    """`count` pieces at each place of a shape, in order."""
+    begin = within.pitch * np.arange(within.count)[:, None] + (
+        within.step * np.arange(within.length)
+    )
+    pieces = (begin // unit)[:, :, None] + np.arange(count)
+    pieces.setflags(write=False)
+    return pieces.reshape(-1)
 
 
 class _Sources:
@@ -222,7 +242,7 @@ class _BufferTraffic:
         """Takes in the accesses of blocks that make no others."""
         edges = _LARGEST
         for access in accesses:
-            edges |= access.stretches.edges()
+            edges |= access.edges()
         self._refine(edges & -edges)
         events = self._events(accesses)
         silent = np.array(sources.silent)
@@ -315,8 +335,8 @@ class _BufferTraffic:
     def _events(self, accesses: list[_Access]) -> _Events:
         parts: list[tuple[Any, Any, int, bool]] = []
         for access in accesses:
-            piece, warps = access.stretches.pieces(self.unit)
-            piece -= self.buffer.begin // self.unit
+            piece, warps = access.pieces(self.unit)
+            piece = piece - self.buffer.begin // self.unit
             if access.spec.reads:
                 parts.append((piece, warps, access.source, False))
             if access.spec.writes:

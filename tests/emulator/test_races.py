@@ -15,6 +15,7 @@ from astra_tui.emulator.fences import Fences
 from astra_tui.emulator.lanes import Meetings
 from astra_tui.emulator.places import Pieces, Places
 from astra_tui.emulator.races import AccessHistory, Accessors
+from astra_tui.emulator.step import AccessSpec
 from astra_tui.model.findings import FindingKind
 
 THREADS = 128
@@ -324,3 +325,88 @@ def test_readers_of_before_a_barrier_are_forgotten_after_it() -> None:
     history.store(word, by(1, epoch=2), None, False, None)
     with pytest.raises(Fault):
         history.load(word, by(2, epoch=2), None, False)
+
+
+# -- stretches -------------------------------------------------------------------------------------
+
+GRANULE_BITS = 1
+AREA = 1 << 9
+"""Bytes that the events below touch."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Lanes of neighbouring warps of two blocks touch neighbouring places, from `first` on."""
+
+    warps: int
+    first: int
+    size: int
+    pitch: int
+    first_warp: int
+    kind: str
+
+    def access(self) -> tuple[AccessSpec, Places, Any]:
+        """The access, its places, and its threads, counted from 1."""
+        lane = np.arange(32 * self.warps)
+        lanes = (32 * self.first_warp + lane) % BLOCK
+        thread = np.concatenate([lanes + 1, lanes + 1 + (1 << BLOCK_BITS)]).astype(np.int32)
+        offsets = np.concatenate([lane, lane + self.pitch]) * self.size + self.first
+        direction = "load" if self.kind == "load" else "store"
+        return AccessSpec(0, self.size, direction), Places.of(offsets), thread
+
+
+BLOCK = 1 << BLOCK_BITS
+touches = st.builds(
+    lambda warps, unit, size, pitch, warp, kind: Touch(
+        warps, 32 * unit * size, size, 32 * pitch, warp, kind
+    ),
+    st.integers(1, 2),
+    st.sampled_from([0, 0, 0.5, 1, 2]).map(int),
+    st.sampled_from([2, 2, 4]),
+    st.sampled_from([0, 2, 2, 2, 3]),
+    st.integers(0, 1),
+    st.sampled_from(["load", "store", "load", "store", "barrier"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(events=st.lists(touches, min_size=2, max_size=12))
+def test_stretches_find_what_their_words_would(events: list[Touch]) -> None:
+    bits, epoch = BLOCK_BITS, 1
+    plain, layered = (
+        AccessHistory(4 * AREA, FindingKind.GLOBAL_RACE, bits, str, GRANULE_BITS) for _ in range(2)
+    )
+    for event in events:
+        spec, places, thread = event.access()
+        if event.kind == "barrier":
+            epoch += 1
+            continue
+        epochs, zeros = np.full((2, len(thread)), [[epoch], [0]], np.int32)
+        words = places.pieces(spec.size, GRANULE_BITS)
+        each = [np.repeat(v, words.per_lane) for v in (thread, epochs, zeros)]
+        found = [
+            _fault(history, words, Accessors(each[0], each[1], 1, each[2], each[2]), spec, known)
+            for history, known in (
+                (plain, False),
+                (layered, layered.stretches.touch(places, spec, thread, epochs, 1)),
+            )
+        ]
+        assert found[0] == found[1]
+        if found[0]:
+            return
+
+
+def _fault(
+    history: AccessHistory, words: Pieces, by: Accessors, spec: AccessSpec, known: bool
+) -> tuple[str, int, int] | None:
+    """What an access is reported for; nothing where it is `known` to be right already."""
+    try:
+        if known:
+            return None
+        if spec.writes:
+            history.store(words, by, None, False, None)
+        else:
+            history.load(words, by, None, False)
+    except Fault as fault:
+        return fault.message, fault.lane, fault.lanes
+    return None

@@ -13,6 +13,7 @@ from astra_tui.emulator.lanes import Chunk, Group
 from astra_tui.emulator.operands import Decoder
 from astra_tui.emulator.ops.memory import immediate
 from astra_tui.emulator.ops.registry import Run, opcode
+from astra_tui.emulator.places import Places
 from astra_tui.emulator.ptx.module import Immediate, Instruction
 from astra_tui.emulator.step import AccessSpec
 
@@ -101,7 +102,9 @@ def _record_writes(chunk: Chunk, copy: Copy) -> None:
         writer = np.repeat(history.clocks.member[copy.lanes] + 1, per_lane)
         history.note_write(words.reshape(-1), writer, chunk.launch.time)
         return
+    flat = words.reshape(-1)
+    history.stretches.turn_into_words(Places(flat, None).pieces(1, 0), history)
     thread = np.repeat((chunk.thread[copy.lanes] + 1).astype(np.int32), per_lane)
-    history.writer[words.reshape(-1)] = thread
-    history.write_epoch[words.reshape(-1)] = np.repeat(chunk.epoch[copy.lanes], per_lane)
-    history.write_time[words.reshape(-1)] = chunk.launch.time
+    history.writer[flat] = thread
+    history.write_epoch[flat] = np.repeat(chunk.epoch[copy.lanes], per_lane)
+    history.write_time[flat] = chunk.launch.time

@@ -179,7 +179,7 @@ def write_columns(target: Target, unit: int, columns: list[Any]) -> None:
     """Stores neighbouring elements; of lanes that write one address, the last wins."""
     view, rows, bits = target.views[unit], target.places.rows, unit.bit_length() - 1
     count = len(columns)
-    if rows is not None and rows.are_apart(unit * count):
+    if rows is not None and unit * count <= rows.shape.gap:
         places = rows.view(view, bits, count)
         for part, column in enumerate(columns):
             places[:, :, part] = column.reshape(places.shape[:2])
