@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from astra_tui.engine.record import Record
-from astra_tui.model.approval import ApprovalGate, ApprovalStatus
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
+from astra_tui.model.author import AuthorKind
+from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.hunks import hunks_of, line_changes, split_lines
+from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, Tried
 
 
 def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:
-    """The brief for a round: the base, its profile, what was tried and the engineer's notes."""
+    """The brief for a round: the base, its profile, what was tried and what the engineer said."""
     return brief_on(record.state, record.store.get, task, round_, record.state.round(round_).base)
 
 
@@ -30,7 +34,7 @@ def brief_on(
         source=text_of(base),
         profile=known.profile,
         tried=tuple(_tried(state, text_of, base)),
-        notes=(*(n.text for n in state.notes), *_refused_hunks(state, text_of)),
+        constraints=constraints_of(state, text_of),
         analysis=analysis,
         timing=known.timings[-1].timing if known.timings else None,
         gpu=state.device.gpu if state.device else None,
@@ -81,19 +85,72 @@ def _rejected_because(state: SessionState, place: tuple[int, int]) -> str:
     return ""
 
 
-def _refused_hunks(state: SessionState, text_of: Callable[[str], str]) -> Iterator[str]:
-    """What engineers took out of diffs, so that it is not written again."""
-    for decision in state.decisions.values():
-        if decision.gate is not ApprovalGate.DIFF or decision.partial is None:
-            continue
-        question = state.questions[decision.question]
-        old, new = text_of(question.base), text_of(question.subject)
-        lines, changes = split_lines(new), line_changes(old, new)
-        why = f" ({decision.reason})" if decision.reason else ""
-        for index, hunk in enumerate(hunks_of(old, new)):
-            left_out = [changes[n] for n in decision.left_out]
-            refused = [c.new for c in left_out if c.hunk == index and c.new >= 0]
-            if index not in decision.partial:
-                refused = list(range(hunk.new_start, hunk.new_end))
-            if text := "".join(lines[number] for number in refused):
-                yield f"the engineer refused this part of a diff{why}:\n{text}"
+def constraints_of(state: SessionState, text_of: Callable[[str], str]) -> tuple[Constraint, ...]:
+    """All that the engineer said, which binds: notes, then what decisions said, oldest first."""
+    notes = (Constraint(Origin.NOTE, note.text) for note in state.notes)
+    decided = (
+        constraint
+        for decision in state.decisions.values()
+        if decision.by.kind is not AuthorKind.POLICY
+        for constraint in _said_in(state, decision, text_of)
+    )
+    return (*notes, *decided)
+
+
+def binding_on(state: SessionState, round_: int, proposal: int) -> Callable[[Constraint], bool]:
+    """Whether a constraint binds the code of a proposal: an edit of another plan does not."""
+    title = state.round(round_).proposals[proposal].plan.title
+
+    def binds(constraint: Constraint) -> bool:
+        own = (constraint.round, constraint.about) == (round_, title)
+        return constraint.origin is not Origin.EDIT or own
+
+    return binds
+
+
+def _said_in(
+    state: SessionState, decision: Decision, text_of: Callable[[str], str]
+) -> Iterator[Constraint]:
+    """What an engineer said by one decision."""
+    question = state.questions[decision.question]
+    shown = state.round(question.round).proposals[question.proposal].plan
+    place = shown.title, question.round
+    if decision.status is ApprovalStatus.REJECTED and decision.reason:
+        yield Constraint(Origin.REJECTION, decision.reason, *place)
+    elif decision.status is ApprovalStatus.EDITED and decision.plan is not None:
+        if text := _edited_words(shown, decision.plan):
+            yield Constraint(Origin.EDIT, text, *place, why=decision.reason)
+    elif decision.gate is ApprovalGate.DIFF and decision.partial is not None:
+        for refused in _refused_lines(question, decision, text_of):
+            yield Constraint(Origin.HUNK, refused, *place, why=decision.reason)
+        if decision.reason:
+            yield Constraint(Origin.REJECTION, decision.reason, *place)
+
+
+def _edited_words(shown: Plan, edited: Plan) -> str:
+    """The sentences of an edited plan that the shown one did not have, and its new settings."""
+    before = set(_sentences(f"{shown.title}. {shown.change}"))
+    said = [s for s in _sentences(f"{edited.title}. {edited.change}") if s not in before]
+    settings = shown.settings
+    said += [p.describe() for p in edited.parameters if settings.get(p.name) != p.value]
+    return " ".join(said)
+
+
+def _sentences(text: str) -> list[str]:
+    return [part.strip() for part in re.split(r"(?<=[.;!?])\s+|\n+", text) if part.strip()]
+
+
+def _refused_lines(
+    question: Question, decision: Decision, text_of: Callable[[str], str]
+) -> Iterator[str]:
+    """What an engineer took out of a diff, hunk by hunk, so that it is not written again."""
+    assert decision.partial is not None
+    old, new = text_of(question.base), text_of(question.subject)
+    lines, changes = split_lines(new), line_changes(old, new)
+    for index, hunk in enumerate(hunks_of(old, new)):
+        left_out = [changes[n] for n in decision.left_out]
+        refused = [c.new for c in left_out if c.hunk == index and c.new >= 0]
+        if index not in decision.partial:
+            refused = list(range(hunk.new_start, hunk.new_end))
+        if text := "".join(lines[number] for number in refused):
+            yield text

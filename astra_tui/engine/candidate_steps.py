@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
 
+from astra_tui.constraints import Version, check_constraints
 from astra_tui.engine.lab import Lab, OpenedSource
 from astra_tui.engine.record import Record
 from astra_tui.lab.requests import CaseCount, NamedSource, TimedWorkload
+from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.compilation import Diagnostic, Severity
+from astra_tui.model.constraints import Compliance, Constraint, Judge, Origin, Ruling
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     CaseChecked,
     CheckFinished,
     CheckStarted,
+    CodeWritten,
     CompileFinished,
     HardwareCountersRead,
     ProfileTaken,
@@ -28,8 +33,10 @@ from astra_tui.model.events import (
     WorkloadTimed,
 )
 from astra_tui.model.ncu import NcuReport
+from astra_tui.model.plan import Plan
 from astra_tui.model.sanitizer import SanitizerReport, SanitizerVerdict, not_looked_at
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import Brief
 from astra_tui.model.timing import Timing
 
 SHOWN_FAILURES = 5
@@ -69,6 +76,31 @@ async def compile_errors(lab: Lab, text: str) -> tuple[Diagnostic, ...]:
     except UserError as error:
         return (_diagnostic(error),)
     return () if compiled.ok else errors_in(compiled.diagnostics)
+
+
+async def check_diff(
+    lab: Lab, brief: Brief, plan: Plan, code: CodeWritten, text: str, said: tuple[Constraint, ...]
+) -> tuple[Ruling, ...]:
+    """What rules say of code that compiles: about each constraint, and about its plan.
+
+    Code of a move does what its plan says, and what an edit of the plan has set.
+    """
+    versions = []
+    for source in (brief.source, text):
+        compiled = await lab.open(NamedSource(source, _file(content_hash(source)))).compile()
+        versions.append(Version(source, brief.task, compiled.kernels, compiled.instructions))
+    whole = Constraint(Origin.PLAN, plan.change, plan.title, brief.round)
+    rulings = await asyncio.to_thread(check_constraints, (whole, *said), *versions)
+    if code.author.kind is not AuthorKind.PLAYBOOK:
+        return rulings
+    why = "the code is the move's own, which does what the plan says"
+    own = (Origin.PLAN, Origin.EDIT)
+    return tuple(
+        msgspec.structs.replace(r, compliance=Compliance.KEPT, judge=Judge.RULE, why=why)
+        if r.constraint.origin in own and r.judge is None
+        else r
+        for r in rulings
+    )
 
 
 async def check_candidate(

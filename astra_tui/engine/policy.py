@@ -11,6 +11,7 @@ import msgspec
 
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
 from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.constraints import Ruling, broken_words
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Plan, edited_plan
 from astra_tui.model.settings import Approval, GatePolicy
@@ -178,7 +179,8 @@ class AutoPolicy:
     began, as the settings say.
 
     The settings are those of `--approve auto`: they accept diffs, and plans of at most a given
-    risk.
+    risk. Code that breaks what the engineer said is never accepted without asking: where the
+    settings would, they send it back.
     """
 
     def __init__(self, approval: Approval):
@@ -186,16 +188,30 @@ class AutoPolicy:
 
     def answer(self, question: Question, plan: Plan, state: SessionState) -> Answer | None:
         """The answer to a question; None when someone has to be asked."""
-        if state.auto.covers(question, plan):
+        breaks = broken_words(_rulings(question, state))
+        if state.auto.covers(question, plan) and not breaks:
             by = state.auto.author
         elif not state.auto.replaces and self._accepts(question, plan):
             by = Author(AuthorKind.POLICY, "auto")
         else:
             return None
-        return Answer(question.id, question.subject, ApprovalStatus.ACCEPTED, by)
+        status = ApprovalStatus.REJECTED if breaks else ApprovalStatus.ACCEPTED
+        return Answer(question.id, question.subject, status, by, reason=breaks)
 
     def _accepts(self, question: Question, plan: Plan) -> bool:
         if question.gate is ApprovalGate.DIFF:
             return self.approval.diff is GatePolicy.AUTO
         within = plan.risk.rank <= self.approval.max_risk.rank
         return self.approval.plan is GatePolicy.AUTO and within
+
+
+def _rulings(question: Question, state: SessionState) -> tuple[Ruling, ...]:
+    """What is known of the code that a question is about."""
+    found = (
+        proposal.rulings(question.subject)
+        for round_ in state.rounds
+        for proposal in round_.proposals
+        if question.gate is ApprovalGate.DIFF
+        and (round_.number, proposal.index) == (question.round, question.proposal)
+    )
+    return next(found, ())

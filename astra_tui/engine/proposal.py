@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from astra_tui.engine.approvals import Approvals
-from astra_tui.engine.briefing import brief_for
+from astra_tui.engine.briefing import binding_on, brief_for
 from astra_tui.engine.candidate_steps import (
     ProposalId,
     check_candidate,
+    check_diff,
     compile_candidate,
     compile_errors,
     describe_errors,
@@ -48,6 +49,7 @@ from astra_tui.model.events import (
     CaseAdded,
     CodeFailed,
     CodeWritten,
+    DiffReviewed,
     StageBegan,
     TextStreamed,
     VerdictReached,
@@ -273,15 +275,40 @@ class Proposal:
             failure = Failure(text, "compile", describe_errors(errors_in(compiled.diagnostics)))
             return _Failed(failure, Outcome.NOT_COMPILED)
         if not self._is_approved(candidate):
+            await self._review(code, text)
             decision = await self._decide_diff(code)
             if decision.status is ApprovalStatus.EDITED:
                 edited = self.record.store.get(decision.result)
                 return self._write_as_engineer(decision, edited, "edited by the engineer")
+            if not decision.status.lets_pass and decision.by.kind is AuthorKind.POLICY:
+                return _Failed(Failure(text, "review", decision.reason), Outcome.NOT_WRITTEN)
             if not decision.status.lets_pass:
                 return self._rejected(decision, "the code", candidate)
             if decision.partial is not None:
                 return self._take_hunks(decision, text)
         return await self._check(code, text)
+
+    async def _review(self, code: CodeWritten, text: str) -> None:
+        """Holds code against its plan and what the engineer said, by rule where a rule can tell.
+
+        What rules leave open a model reads, unless the engineer wrote the code.
+        """
+        round_, index = self.place.round, self.place.proposal
+        brief = brief_for(self.record, self.context.task, round_)
+        said = tuple(filter(binding_on(self.record.state, round_, index), brief.constraints))
+        if not said:
+            return
+        await self.context.control.checkpoint()
+        rulings = await check_diff(self.context.lab, brief, self._plan, code, text, said)
+        known = self._state.rulings(code.candidate)
+        if [(r.constraint, r.text) for r in known] == [(r.constraint, r.text) for r in rulings]:
+            return
+        undecided = tuple(r for r in rulings if r.judge is None)
+        if undecided and not _by_engineer(code):
+            read = await self.context.team.review(brief, self._plan, text, undecided)
+            by_part = {(r.constraint, r.text): r for r in read}
+            rulings = tuple(by_part.get((r.constraint, r.text), r) for r in rulings)
+        self.record.emit(DiffReviewed(round_, index, code.candidate, rulings))
 
     def _take_hunks(self, decision: Decision, text: str) -> CodeWritten:
         assert decision.partial is not None

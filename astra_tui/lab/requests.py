@@ -7,7 +7,12 @@ from typing import Never
 import msgspec
 
 from astra_tui.model.check import Case, CaseResult, CheckReport
-from astra_tui.model.compilation import Compilation, Diagnostic
+from astra_tui.model.compilation import (
+    Compilation,
+    CompiledKernel,
+    Diagnostic,
+    instructions_in,
+)
 from astra_tui.model.machine_code import Profiled
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
@@ -37,12 +42,16 @@ class Compiled(msgspec.Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...]
     compiler: str
     seconds: float
+    kernels: tuple[CompiledKernel, ...]
+    instructions: tuple[str, ...]
+    """What `instructions_in` finds in the PTX."""
 
     @classmethod
     def of(cls, compilation: Compilation) -> Compiled:
         """What is told of a compilation."""
         c = compilation
-        return cls(c.ok, c.diagnostics, c.compiler, c.seconds)
+        used = instructions_in(c.ptx)
+        return cls(c.ok, c.diagnostics, c.compiler, c.seconds, c.kernels, used)
 
 
 class Compile(Request[Compiled], frozen=True):

@@ -13,9 +13,11 @@ from astra_tui.llm.roles.conversation import Conversation, Memory, OneAgent, Sep
 from astra_tui.llm.roles.metering import CallBudget, MeteredLLM
 from astra_tui.llm.roles.planning import make_plans
 from astra_tui.llm.roles.profiling import name_bottleneck
+from astra_tui.llm.roles.reviewing import review_diff
 from astra_tui.llm.roles.testing import Tester
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
+from astra_tui.model.constraints import Ruling
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import ModelSettings, Role
 from astra_tui.model.team import Brief, CodeDraft, Failure, OnText, PlanAnswer
@@ -65,6 +67,12 @@ class LlmTeam:
         """The source after a plan, by the model or by the move that the plan names."""
         author = self.author_of(Role.CODING)
         return await write_code(self._asker, author, brief, plan, failure, on_text)
+
+    async def review(
+        self, brief: Brief, plan: Plan, source: str, undecided: tuple[Ruling, ...]
+    ) -> tuple[Ruling, ...]:
+        """What the testing agent reads of a diff about constraints that no rule decides."""
+        return await review_diff(self._asker, brief, plan, source, undecided)
 
     async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
         """Cases inside the contract that try to break this source."""

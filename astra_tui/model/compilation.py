@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 import msgspec
@@ -82,6 +83,19 @@ class CompiledKernel(msgspec.Struct, frozen=True):
     parameters: tuple[Parameter, ...]
     parameter_bytes: int
     resources: Resources
+
+
+_INSTRUCTION = re.compile(r"^\s*(?:\{\s*)?(?:@!?%\w+\s+)?([a-z][\w.:]*)[\s;]", re.MULTILINE)
+_DIRECTIVE = re.compile(
+    r"(?<![\w.%])(\.(?:shared|local|maxntid|minnctapersm|reqntid|\w*cluster\w*))"
+)
+
+
+def instructions_in(ptx: str) -> tuple[str, ...]:
+    """The distinct instructions of PTX with their suffixes, and directives that say how a kernel
+    is launched or what memory it has, such as `.shared`; in order of the alphabet.
+    """
+    return tuple(sorted({*_INSTRUCTION.findall(ptx), *_DIRECTIVE.findall(ptx)}))
 
 
 class Compilation(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ from astra_tui.model.check import (
     PropertyResult,
 )
 from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.constraints import Ruling
 from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
@@ -157,6 +158,17 @@ class CodeFailed(Event, frozen=True, tag="code_failed"):
     reason: str
     lost: bool = False
     """Whether the model or its server gave nothing that can be used."""
+
+
+class DiffReviewed(Event, frozen=True, tag="diff_reviewed"):
+    """The code of a proposal was held against its plan and what the engineer said, before it is
+    asked about.
+    """
+
+    round: int
+    proposal: int
+    candidate: str
+    rulings: tuple[Ruling, ...]
 
 
 class CompileFinished(Event, frozen=True, tag="compile_finished"):
@@ -450,7 +462,8 @@ class TextStreamed(Transient, frozen=True, tag="text_streamed"):
 
 AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlanningFinished, ApprovalAsked,
-    DecisionTaken, RejectionTakenBack, CodeWritten, CodeFailed, CompileFinished, CheckStarted,
+    DecisionTaken, RejectionTakenBack, CodeWritten, CodeFailed, DiffReviewed, CompileFinished,
+    CheckStarted,
     CaseChecked, CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened,
     WorkloadTimed, TimingFinished, ShippedTimed, AnalysisGiven, VerdictReached, BestChanged,
     RoundClosed, NoteAdded, CaseAdded, CallReserved, ExchangeMade, StepRemembered,

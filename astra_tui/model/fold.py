@@ -28,6 +28,7 @@ from astra_tui.model.events import (
     CompileFinished,
     DecisionTaken,
     DeviceOpened,
+    DiffReviewed,
     EngineStarted,
     ErrorOccurred,
     Event,
@@ -258,6 +259,11 @@ def _attempt(state: SessionState, event: CodeWritten | CodeFailed) -> SessionSta
     return _proposal(state, event.round, event.proposal, attempts=(*before, event))
 
 
+def _reviewed(state: SessionState, event: DiffReviewed) -> SessionState:
+    before = state.round(event.round).proposals[event.proposal].reviews
+    return _proposal(state, event.round, event.proposal, reviews=(*before, event))
+
+
 def _compiled(state: SessionState, event: CompileFinished) -> SessionState:
     return _candidate(state, event.candidate, compilation=event)
 
@@ -396,6 +402,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     RejectionTakenBack: _taken_back,
     CodeWritten: _written,
     CodeFailed: _attempt,
+    DiffReviewed: _reviewed,
     CompileFinished: _compiled,
     CheckStarted: _check_started,
     CaseChecked: _case_checked,

@@ -10,6 +10,7 @@ from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Que
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.check import Case, CaseResult, CheckVerdict
+from astra_tui.model.constraints import Ruling
 from astra_tui.model.digest import digest_of
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -19,6 +20,7 @@ from astra_tui.model.events import (
     CodeWritten,
     CompileFinished,
     DeviceOpened,
+    DiffReviewed,
     ErrorOccurred,
     NoteAdded,
     SessionClosed,
@@ -96,6 +98,12 @@ class ProposalState(msgspec.Struct, frozen=True):
     author: Author
     attempts: tuple[CodeWritten | CodeFailed, ...] = ()
     verdict: RoundVerdict | None = None
+    reviews: tuple[DiffReviewed, ...] = ()
+
+    def rulings(self, candidate: str) -> tuple[Ruling, ...]:
+        """What is known of a candidate against what the engineer said."""
+        found = (r.rulings for r in reversed(self.reviews) if r.candidate == candidate)
+        return next(found, ())
 
     @property
     def code(self) -> CodeWritten | None:
@@ -244,11 +252,13 @@ class SessionState(msgspec.Struct, frozen=True):
 
     @property
     def revocable(self) -> Decision | None:
-        """The rejection that can be taken back: the latest decision, while no other plan of its
-        round is the best.
+        """The rejection that can be taken back: an engineer's, the latest decision, while no other
+        plan of its round is the best.
         """
         last = next(reversed(self.decisions.values()), None)
         if last is None or last.status is not ApprovalStatus.REJECTED:
+            return None
+        if last.by.kind is AuthorKind.POLICY:
             return None
         round_ = self.round(self.questions[last.question].round)
         return last if not round_.best else None

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from astra_tui.model.author import Author
 from astra_tui.model.check import Case
+from astra_tui.model.constraints import Constraint, Ruling
 from astra_tui.model.errors import UserError
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ncu import NcuReport
@@ -68,8 +69,8 @@ class Brief:
     source: str
     profile: Profile | None
     tried: tuple[Tried, ...] = ()
-    notes: tuple[str, ...] = ()
-    """What the engineer told the team, oldest first."""
+    constraints: tuple[Constraint, ...] = ()
+    """What the engineer said, which binds; oldest first."""
     analysis: str = ""
     """What the profiling agent made of the profile."""
     timing: Timing | None = None
@@ -160,6 +161,14 @@ class Team(Protocol):
         self, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
     ) -> CodeDraft:
         """The source after a plan; after a failure, the next attempt. Raises NotWritten."""
+        ...
+
+    async def review(
+        self, brief: Brief, plan: Plan, source: str, undecided: tuple[Ruling, ...]
+    ) -> tuple[Ruling, ...]:
+        """What a reader of the diff says of constraints that no rule decides, each with its judge;
+        those that the reader leaves open may be left out.
+        """
         ...
 
     async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:

@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -24,6 +24,7 @@ from astra_tui.model.approval import (
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.citations import check_citations
+from astra_tui.model.constraints import Ruling, in_order
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
 from astra_tui.model.plan import Observation, Plan, read_edited_plan
@@ -31,7 +32,12 @@ from astra_tui.model.state import CandidateState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
 from astra_tui.present.numbers import short
-from astra_tui.present.words import plan_words, prediction_words, speedup_prediction
+from astra_tui.present.words import (
+    plan_words,
+    prediction_words,
+    ruling_words,
+    speedup_prediction,
+)
 from astra_tui.sessions.client import Edit
 from astra_tui.sessions.wire import MAX_QUESTIONS
 
@@ -86,6 +92,11 @@ def describe_diff(old: str, new: str, question: Question, columns: int = 0) -> s
         if not text.endswith("\n"):
             lines.append(NO_LINE_FEED)
     return "\n".join(lines) if number else ""
+
+
+def describe_rulings(rulings: Sequence[Ruling]) -> str:
+    """A diff against what the engineer said, what is broken first; one line each."""
+    return "\n".join(["What was said:", *(f"  {ruling_words(r).words}" for r in in_order(rulings))])
 
 
 def _parts(mark: str, text: str, columns: int) -> Iterator[tuple[str, str]]:

@@ -144,6 +144,9 @@ class Asking:
         source = read_blob(self._folder, question.subject)
         old = read_blob(self._folder, question.base)
         ask.show(ask.describe_diff(old, source, question, ask.terminal_columns()))
+        proposal = self._state.round(question.round).proposals[question.proposal]
+        if rulings := proposal.rulings(question.subject):
+            ask.show(ask.describe_rulings(rulings))
         return source
 
     async def _read(

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
+from astra_tui.model.constraints import Ruling
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import Role
@@ -82,6 +83,16 @@ class PlaybookTeam:
             plan = replace(plan, prediction=edited.prediction)
         plan = plan.for_device(shown.prediction.speedup is not None)
         return replace(plan, risk=edited.risk)
+
+    async def review(
+        self,
+        brief: Brief,  # noqa: ARG002
+        plan: Plan,  # noqa: ARG002
+        source: str,  # noqa: ARG002
+        undecided: tuple[Ruling, ...],  # noqa: ARG002
+    ) -> tuple[Ruling, ...]:
+        """Nothing: there is no reader here but the engineer."""
+        return ()
 
     async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:  # noqa: ARG002
         """None: the floor suite is derived from the contract already."""

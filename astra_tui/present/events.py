@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.compilation import Severity
+from astra_tui.model.constraints import broken
 from astra_tui.model.events import (
     AnalysisGiven,
     AutoApprovalSet,
@@ -17,6 +18,7 @@ from astra_tui.model.events import (
     CompileFinished,
     DecisionTaken,
     DeviceOpened,
+    DiffReviewed,
     EngineStarted,
     ErrorOccurred,
     Event,
@@ -47,6 +49,8 @@ from astra_tui.present.words import (
     decision_words,
     device_words,
     plan_words,
+    review_words,
+    ruling_words,
     shipped_words,
     timing_verdict,
     words_of,
@@ -91,6 +95,10 @@ def _of_code(event: Event) -> Phrase | None:
         case CodeWritten():
             what = f": {event.summary}" if event.summary else ""
             return Phrase(f"code {short(event.candidate)} by {event.author.describe()}{what}")
+        case DiffReviewed(rulings=rulings):
+            told = review_words(rulings)
+            lines = "".join(f"; {ruling_words(r).words}" for r in broken(rulings))
+            return Phrase(f"{short(event.candidate)}, {told.words}{lines}", told.tone)
         case CodeFailed():
             return Phrase(f"no code: {event.reason}", Tone.BAD)
         case CompileFinished(ok=True):

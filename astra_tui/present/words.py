@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 
 from astra_tui.model.approval import Decision, Question
+from astra_tui.model.constraints import Compliance, Judge, Origin, Ruling
 from astra_tui.model.events import StopReason
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ledger import Score
@@ -254,6 +257,43 @@ def decision_words(decision: Decision) -> str:
     if decision.partial is not None:
         text += f", {decision.describe_partial()}"
     return text + (f": {decision.reason}" if decision.reason else "")
+
+
+_RULED = {
+    Compliance.BROKEN: ("breaks", Tone.BAD),
+    Compliance.UNDECIDED: ("not decided:", Tone.CAUTION),
+    Compliance.KEPT: ("keeps", Tone.DIM),
+}
+
+
+def ruling_words(ruling: Ruling) -> Phrase:
+    """As in 'breaks "no shuffles" (by rule, line 7): the compiled code has shfl.sync.bfly.b32'."""
+    what, tone = _RULED[ruling.compliance]
+    if ruling.constraint.origin is Origin.PLAN:
+        quoted = "the plan"
+    else:
+        quoted = f'"{" ".join(ruling.text.split())}"'
+    by = "no rule reads it" if ruling.judge is None else f"by {ruling.judge.value}"
+    if ruling.judge is Judge.MODEL:
+        by = "as a model reads it"
+    line = f", line {ruling.line}" if ruling.line else ""
+    why = f": {ruling.why}" if ruling.why else ""
+    return Phrase(f"{what} {quoted} ({by}{line}){why}", tone)
+
+
+def review_words(rulings: Sequence[Ruling]) -> Phrase:
+    """As in "of what you said: 1 broken, 2 kept"; empty where there is nothing to say."""
+    found = Counter(ruling.compliance for ruling in rulings)
+    if not found:
+        return Phrase("")
+    counts = {
+        "broken": found[Compliance.BROKEN],
+        "not decided": found[Compliance.UNDECIDED],
+        "kept": found[Compliance.KEPT],
+    }
+    tone = next(_RULED[c][1] for c in _RULED if found[c])
+    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return Phrase(f"of what was said: {told}", tone)
 
 
 def question_words(state: SessionState, question: Question) -> str:

@@ -25,6 +25,7 @@ from astra_tui.model.events import (
     CheckStarted,
     CodeFailed,
     CodeWritten,
+    DiffReviewed,
     ErrorOccurred,
     Event,
     NoteAdded,
@@ -206,6 +207,8 @@ def _list_of(event: Event) -> tuple[type[Event], str] | None:
             return type(event), event.candidate
         case TimingFinished():
             return TimingFinished, event.timing.candidate
+        case DiffReviewed():
+            return DiffReviewed, str(event.round)
         case CodeWritten() | CodeFailed() | PlanProposed():
             return PlanProposed, str(event.round)
         case NoteAdded() | CaseAdded() | ErrorOccurred() | CallReserved():

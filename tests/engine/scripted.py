@@ -9,7 +9,7 @@ import asyncio
 import errno
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from astra_tui.engine.loop import Engine
 from astra_tui.model.approval import Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
+from astra_tui.model.constraints import Ruling
 from astra_tui.model.events import AnswerAwaited, Event
 from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, Role, RunSettings, TeamKind
@@ -65,6 +66,7 @@ class ScriptedTeam:
     steps: Sequence[Step]
     author: Author = AUTHOR
     added: tuple[Case, ...] = ()
+    reads: Callable[[Ruling], Ruling | None] = lambda undecided: None
     briefs: list[Brief] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
@@ -93,6 +95,12 @@ class ScriptedTeam:
         if failure.source not in step.sources[:-1]:
             raise NotWritten("the script has no other source")
         return CodeDraft(step.sources[step.sources.index(failure.source) + 1], self.author)
+
+    async def review(
+        self, brief: Brief, plan: Plan, source: str, undecided: tuple[Ruling, ...]
+    ) -> tuple[Ruling, ...]:
+        self.briefs.append(brief)
+        return tuple(r for u in undecided if (r := self.reads(u)) is not None)
 
     async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
         return self.added

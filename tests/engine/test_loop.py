@@ -338,9 +338,10 @@ def test_refused_hunks_are_told_to_the_team(
         await answer(session, question, ApprovalStatus.ACCEPTED, **more)
 
     asyncio.run(session.run_with(decide))
-    notes = "\n".join(session.team.briefs[-1].notes)
-    assert "refused this part of a diff (no)" in notes
-    assert "silu_and_mul, a simple way" in notes
+    said = [c.describe() for c in session.team.briefs[-1].constraints]
+    assert any("refused this part of the diff" in text for text in said)
+    assert any("silu_and_mul, a simple way" in text for text in said)
+    assert 'rejected "two" in round 1: no' in "\n".join(said), said
 
 
 def test_an_edited_plan_and_an_edited_source_go_on_as_edited_but_for_secrets(
@@ -555,7 +556,7 @@ def test_a_case_that_the_team_adds_is_run_and_kept_and_a_note_reaches_the_next_p
     session = start(tmp_path / "s", task, ScriptedTeam(steps, added=(case,)), settings_of())
     session.engine.add_note("mind the tail", ENGINEER)
     run(session)
-    assert session.team.briefs[0].notes == ("mind the tail",)
+    assert [c.text for c in session.team.briefs[0].constraints] == ["mind the tail"]
     assert session.engine.state.cases == (case,)
     ids = [r.case.id for r in session.engine.state.candidate(session.engine.state.best).results]
     assert case.id in ids

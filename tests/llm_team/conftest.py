@@ -17,6 +17,7 @@ from astra_tui.llm.messages import Request
 from astra_tui.llm.roles.conversation import Memory
 from astra_tui.llm.roles.metering import MeteredExchange
 from astra_tui.llm.team import LlmTeam
+from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import Event
@@ -106,6 +107,10 @@ def plan_of(title: str = "read pairs", **changes: Any) -> Plan:
         "risk": Risk.LOW,
     }
     return Plan(**{**values, **changes})
+
+
+def notes_of(*texts: str) -> tuple[Constraint, ...]:
+    return tuple(Constraint(Origin.NOTE, text) for text in texts)
 
 
 def tried_of(plan: Plan, outcome: Outcome, *reasons: str, base: str = "b" * 64) -> Tried:

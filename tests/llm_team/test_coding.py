@@ -13,6 +13,7 @@ from tests.llm_team.conftest import (
     Team,
     brief_of,
     fence,
+    notes_of,
     plan_of,
     reply,
     source,
@@ -31,7 +32,7 @@ def test_a_prompt_holds_the_plan_as_decided_the_language_and_the_refusals(
     task: KernelTask,
 ) -> None:
     plan = plan_of(change="the engineer wrote: only for even widths")
-    prompt = coding_prompt(brief_of(task, notes=("no inline PTX",)), plan, None)
+    prompt = coding_prompt(brief_of(task, constraints=notes_of("no inline PTX")), plan, None)
     for part in (
         "the engineer wrote: only for even widths",
         "no inline PTX",

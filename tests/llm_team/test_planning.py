@@ -21,6 +21,7 @@ from tests.llm_team.conftest import (
     Team,
     brief_of,
     fence,
+    notes_of,
     plan_of,
     planning,
     profile_of,
@@ -44,7 +45,7 @@ def test_a_prompt_holds_all_that_was_learnt(task: KernelTask) -> None:
         task,
         profile_of(),
         tried=(rejected,),
-        notes=("keep the grid capped",),
+        constraints=notes_of("keep the grid capped"),
         analysis="loads are narrow",
     )
     prompt = planning_prompt(brief, 2, NO_MOVES)

@@ -12,6 +12,7 @@ from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Que
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckVerdict, OutputError
+from astra_tui.model.constraints import Compliance, Constraint, Judge, Origin, Ruling
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.digest import content_hash
 from astra_tui.model.dtypes import DType
@@ -31,6 +32,7 @@ from astra_tui.model.events import (
     CompileFinished,
     DecisionTaken,
     DeviceOpened,
+    DiffReviewed,
     EngineStarted,
     ErrorOccurred,
     Event,
@@ -273,6 +275,7 @@ def whole_session() -> list[Event]:
         CaseAdded(CASE, ENGINEER),
         CodeFailed(1, 0, 0, "no code in the answer"),
         code,
+        DiffReviewed(1, 0, BETTER, RULINGS),
         ApprovalAsked(DIFF_QUESTION),
         Paused(ENGINEER, interrupted=True),
         AutoApprovalSet(AutoMode.LOW, ENGINEER, 2),
@@ -296,6 +299,11 @@ def whole_session() -> list[Event]:
     ]
 
 
+NOTE = Constraint(Origin.NOTE, "mind the tail")
+RULINGS = (
+    Ruling(NOTE, "mind the tail", Compliance.BROKEN, Judge.MODEL, "the tail is cut", 9),
+    Ruling(Constraint(Origin.EDIT, "no asm", "pairs", 1), "no asm", Compliance.KEPT, Judge.RULE),
+)
 TEXTS = {"request": "what?\n", "reply": "that\n", "prompt": "how?", "answer": "so"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from astra_tui.model.author import AuthorKind
+from astra_tui.model.constraints import Origin
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import CheckStarted
 from astra_tui.model.hunks import apply_hunks
@@ -134,5 +135,5 @@ def check_what_the_team_is_told(state: SessionState, brief: Brief) -> None:
     tried = {t.round: t for t in brief.tried}
     assert sorted(tried) == [1, 2]
     assert tried[1].plan == state.plan_of(1, 0)
-    (note,) = brief.notes
-    assert note == f"the engineer refused this part of a diff:\n      {FAST}\n"
+    (refused,) = (c.text for c in brief.constraints if c.origin is Origin.HUNK)
+    assert refused == f"      {FAST}\n"

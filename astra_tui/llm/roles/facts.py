@@ -21,7 +21,7 @@ MAX_TRIED = 12
 MAX_LOOKED_AT, MAX_COSTLY, MAX_CODE_LINE = 2, 3, 120
 """Of what was tried: how many are shown with their lines, lines of each, characters of a line."""
 _TO_MEND = (Outcome.WORSE, Outcome.SAME, Outcome.INCONCLUSIVE)
-MAX_NOTES = 20
+MAX_CONSTRAINTS = 40
 MAX_CHARACTERS = 600
 """Of one reason or note."""
 
@@ -250,15 +250,8 @@ def _costly_lines(tried: Tried) -> list[str]:
 
 
 def said_text(brief: Brief) -> str:
-    """What the engineer said, for every role: notes and refused parts of diffs, oldest first, then
-    rejections with their reasons.
-    """
-    rejections = [
-        f'rejected "{t.plan.title}": {t.rejected_because}'
-        for t in brief.tried
-        if t.outcome is Outcome.REJECTED and t.rejected_because
-    ]
-    said = [*brief.notes[-MAX_NOTES:], *rejections[-MAX_NOTES:]]
+    """What the engineer said, for every role, oldest first."""
+    said = (c.describe() for c in brief.constraints[-MAX_CONSTRAINTS:])
     return "\n".join(f"- {clipped(text, MAX_CHARACTERS)}" for text in said)
 
 

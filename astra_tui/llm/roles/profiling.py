@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
-from astra_tui.llm.roles.facts import device_text, goal_text, measured_text, task_text
+from astra_tui.llm.roles.facts import device_text, goal_text, measured_text, said_text, task_text
 from astra_tui.llm.roles.prompts import Data, compose, in_words, numbered, prompt_text
 from astra_tui.model.settings import Role
 from astra_tui.model.team import Brief, OnText
@@ -45,6 +45,7 @@ def profiling_prompt(brief: Brief) -> str:
             "task": Data("task", task_text(brief.task)),
             "source": Data("kernel source", numbered(brief.source)),
             "device": Data("device", device_text(brief)),
+            "said": Data("words of the engineer", said_text(brief)),
             "profile": Data("profile", measured_text(brief)),
         },
     )

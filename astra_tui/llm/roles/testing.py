@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
 from astra_tui.llm.roles.cases import InvalidCase, ProposedCase, case_of
-from astra_tui.llm.roles.facts import plan_text, task_text
+from astra_tui.llm.roles.facts import plan_text, said_text, task_text
 from astra_tui.llm.roles.prompts import Data, clipped, compose, in_words, numbered
 from astra_tui.model.added_cases import MAX_ELEMENTS
 from astra_tui.model.check import Case
@@ -56,6 +56,7 @@ class Tester:
             {
                 "task": Data("task", task_text(brief.task)),
                 "source": Data("kernel source", numbered(source)),
+                "said": Data("words of the engineer", said_text(brief)),
                 "failure": Data("what failed", clipped(failure.message, MAX_MESSAGE)),
             },
         )
@@ -87,6 +88,7 @@ def cases_prompt(brief: Brief, plan: Plan, source: str, dropped: list[str]) -> s
             "task": Data("task", task_text(brief.task)),
             "plan": Data("plan", plan_text(plan)),
             "source": Data("kernel source", source),
+            "said": Data("words of the engineer", said_text(brief)),
             "dropped": Data("dropped cases", "\n".join(dropped)),
         },
     )

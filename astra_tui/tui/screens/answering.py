@@ -13,8 +13,8 @@ from astra_tui.model.approval import (
     reason_of,
 )
 from astra_tui.model.errors import UserError
-from astra_tui.present.tones import Tone
-from astra_tui.present.words import question_words
+from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present.words import question_words, review_words
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.wire import MAX_QUESTIONS
 from astra_tui.tui.approval import ApprovalState, BarAction
@@ -98,8 +98,16 @@ class Answering:
         question, plan = self.deciding.question, self.deciding.plan
         if question is not None and plan is not None:
             self._screen.query_one(ApprovalBar).ask(
-                question, plan, self._hunk_words(), self._keys()
+                question, plan, self._hunk_words(), self._said(question), self._keys()
             )
+
+    def _said(self, question: Question) -> Phrase:
+        """Whether the code does as the engineer said."""
+        view = self._screen.view
+        if view is None or question.gate is ApprovalGate.PLAN:
+            return Phrase("")
+        proposal = view.state.round(question.round).proposals[question.proposal]
+        return review_words(proposal.rulings(question.subject))
 
     def _announce(self, view: View) -> None:
         assert view.awaiting is not None

@@ -7,7 +7,7 @@ from textual.containers import Vertical
 
 from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.plan import Plan
-from astra_tui.present.tones import Tone
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import prediction_words
 from astra_tui.tui.text_layout import Line, Span, cut, line_cells, span
 from astra_tui.tui.widgets.bars import BarLine
@@ -27,7 +27,7 @@ class ApprovalBar(Vertical):
     }
     """
 
-    _asked: tuple[Question, Plan, str] | None = None
+    _asked: tuple[Question, Plan, str, Phrase] | None = None
     _keys: Line = ()
     _remarks = 0
     """Counts what took the place of the answers, and their return."""
@@ -44,9 +44,11 @@ class ApprovalBar(Vertical):
             return ""
         return "\n".join(line.text for line in self.query(BarLine))
 
-    def ask(self, question: Question, plan: Plan, hunks: str, keys: Line) -> None:
-        """Puts a question on the screen; `hunks` says which are chosen, where some are not."""
-        self._asked, self._keys = (question, plan, hunks), keys
+    def ask(self, question: Question, plan: Plan, hunks: str, said: Phrase, keys: Line) -> None:
+        """Puts a question on the screen; `hunks` says which are chosen, where some are not, and
+        `said` whether the code does as the engineer said.
+        """
+        self._asked, self._keys = (question, plan, hunks, said), keys
         self._remarks += 1
         self._draw_question()
         self.query_one("#answers", BarLine).set_line(keys)
@@ -78,7 +80,7 @@ class ApprovalBar(Vertical):
         self.display = False
 
 
-def _question_line(question: Question, plan: Plan, hunks: str, width: int) -> Line:
+def _question_line(question: Question, plan: Plan, hunks: str, said: Phrase, width: int) -> Line:
     """Where there is little room the title is cut, which stands in the pane above as well.
 
     `tails` are what may follow it, each with the cells that it leaves to the title.
@@ -92,6 +94,8 @@ def _question_line(question: Question, plan: Plan, hunks: str, width: int) -> Li
         count = f"{question.hunks} hunks" if question.hunks != 1 else "1 hunk"
         tone = Tone.CAUTION if hunks else Tone.PLAIN
         asks = [Span(" ! Run this code? ", Tone.TITLE), Span(f"{hunks or count}; ", tone)]
+        if said.words:
+            asks.append(Span(f"{said.words}; ", said.tone))
         tails = {f"; round {question.round}": 24, "": 0}
     room = width - line_cells(tuple(asks))
     title = span(plan.title).text

@@ -12,6 +12,7 @@ from textual.geometry import Region
 from textual.message import Message
 
 from astra_tui.model.citations import CheckedCitation, CitationStatus, check_citations
+from astra_tui.model.constraints import in_order
 from astra_tui.model.ledger import score
 from astra_tui.model.plan import Citation, Observation, Plan
 from astra_tui.model.state import CandidateState, ProposalState
@@ -23,6 +24,7 @@ from astra_tui.present.words import (
     plan_words,
     prediction_words,
     round_verdict,
+    ruling_words,
     score_words,
     speedup_prediction,
     words_of,
@@ -264,6 +266,12 @@ def _draw_story(page: Page, view: View, proposal: ProposalState) -> None:
         page.heading("Decisions")
     for decision in taken:
         page.paragraph(decision_words(decision))
+    rulings = proposal.rulings(view.candidate.hash) if view.candidate else ()
+    if rulings:
+        page.heading("Against what was said")
+    for ruling in in_order(rulings):
+        words, tone = ruling_words(ruling)
+        page.paragraph(words, tone)
     if proposal.verdict is not None:
         page.heading("Verdict")
         page.line(Span(*round_verdict(view.state, proposal.verdict)))
