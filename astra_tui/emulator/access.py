@@ -262,11 +262,11 @@ def shared_places(
 ) -> tuple[Any, Any]:
     """Where in a block's shared memory an access goes, and in which blocks of the chunk; None
     for these where all are the lanes' own. Raises Fault for what is no shared memory.
+
+    `addresses` are the lower 32 bits of addresses, which say where in their window they are.
     """
     chunk, launch = group.chunk, group.chunk.launch
-    base = np.uint64(SHARED)
-    local = np.where(addresses >= base, addresses - base, addresses).view(np.int64)
-    peers = None
+    local, peers = addresses.view(np.int64), None
     if of_cluster and (local >> PEER_SHIFT).any():
         ranks = local >> PEER_SHIFT
         if (ranks > launch.cluster_blocks).any():
@@ -415,8 +415,7 @@ def _undefined_shared(
 def _local(group: Group, spec: AccessSpec, addresses: Any) -> Target:
     chunk = group.chunk
     local = chunk.launch.local
-    base = np.uint64(LOCAL)
-    inside = np.where(addresses >= base, addresses - base, addresses).view(np.int64)
+    inside = addresses.view(np.int64)
     local.require_inside(inside, spec.size, spec.direction)
     places = Places.of(inside + group.lanes * local.size)
     require_aligned(places, spec.size, spec.direction)  # Each thread has a multiple of 16 bytes.

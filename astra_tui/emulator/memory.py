@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,12 @@ class Buffer:
         return self.use in (BufferUse.INOUT, BufferUse.OUT, BufferUse.WORKSPACE)
 
 
+def _red_zone(begin: int, end: int) -> Any:
+    """What red zones hold from one offset to another."""
+    first = begin % len(_RED_ZONE_PATTERN)
+    return np.resize(_RED_ZONE_PATTERN, first + end - begin)[first:]
+
+
 def views_of(data: Any) -> dict[int, Any]:
     """The same bytes as unsigned integers of each width."""
     return {size: data.view(dtype) for size, dtype in UNSIGNED.items()}
@@ -99,8 +106,10 @@ class GlobalMemory:
         self._make()
 
     def _make(self) -> None:
-        self.heap = np.resize(_RED_ZONE_PATTERN, self.size)
+        self.heap = np.empty(self.size, np.uint8)
         self.views = views_of(self.heap)
+        for begin, end in self._red_zones():
+            self.heap[begin:end] = _red_zone(begin, end)
         for buffer, content in zip(self.buffers, self.contents, strict=True):
             self.heap[buffer.begin : buffer.end] = content
         self.defined = np.ones((self.size >> self.granule_bits) + 16, np.bool_)
@@ -235,14 +244,17 @@ class GlobalMemory:
 
     def red_zones_changed(self) -> Buffer | None:
         """A buffer whose red zones have changed, or None."""
-        pattern = np.resize(_RED_ZONE_PATTERN, self.size)
-        changed = self.heap != pattern
-        for buffer in self.buffers:
-            changed[buffer.begin : buffer.end] = False
-        if not changed.any():
-            return None
-        offset, _ = first_true(changed)
-        return min(self.buffers, key=lambda b: max(b.begin - offset, offset - b.end))
+        for begin, end in self._red_zones():
+            changed = self.heap[begin:end] != _red_zone(begin, end)
+            if changed.any():
+                offset = begin + first_true(changed)[0]
+                return min(self.buffers, key=lambda b: max(b.begin - offset, offset - b.end))
+        return None
+
+    def _red_zones(self) -> Iterator[tuple[int, int]]:
+        """What lies before, between and behind the buffers."""
+        begins, ends = (*self.begins, self.size), (0, *(b.end for b in self.buffers))
+        return zip(ends, begins, strict=True)
 
     def _granules(self, buffer: Buffer) -> slice:
         size = 1 << self.granule_bits

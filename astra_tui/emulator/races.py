@@ -110,8 +110,22 @@ class _Reads:
 class AccessHistory:
     """The table for one memory. An atomic's writer is negative; zero is no one's, and no epoch's.
 
-    What is not used yet is zero, and costs nothing.
+    What is not used yet is zero, and costs nothing: a table begins where it is first asked for.
     """
+
+    writer: Any
+    write_epoch: Any
+    write_time: Any
+    write_fences: Any
+    reader: Any
+    read_epoch: Any
+    read_time: Any
+    read_step: Any
+    second_time: Any
+    second_epoch: Any
+    second_step: Any
+    other_warp_epoch: Any
+    other_block: Any
 
     def __init__(
         self,
@@ -128,35 +142,29 @@ class AccessHistory:
         """Names a word for a message."""
         self.stretches = Stretches(words, granule_bits, block_bits)
         """What is known of whole stretches of words; see stretches.py."""
-        self.writer = np.zeros(words, np.int32)
-        self.write_epoch = np.zeros(words, np.int32)
-        self.write_time = np.zeros(words, np.int32)
-        self.reader = np.zeros(words, np.int32)
-        self.read_epoch = np.zeros(words, np.int32)
-        self.read_time = np.zeros(words, np.int32)
-        self.read_step = np.zeros(words, np.int32)
-        self.second_time = np.zeros(words, np.int32)
-        self.second_epoch = np.zeros(words, np.int32)
-        self.second_step = np.zeros(words, np.int32)
-        self.other_warp_epoch = np.zeros(words, np.int32)
-        self.other_block = np.zeros(words, np.bool_)
+        self.words = words
         self.any_second_reader = False
-        self.write_fences: Any = None
         self.reads: list[tuple[Any, EarlierAccesses]] = []
         """All reads, where fences may order blocks: of several blocks that read one word the table
         keeps one."""
 
+    def __getattr__(self, name: str) -> Any:
+        if name not in AccessHistory.__annotations__:
+            raise AttributeError(name)
+        table: Any = np.zeros(self.words, np.bool_ if name == "other_block" else np.int32)
+        setattr(self, name, table)
+        return table
+
     def reach(self, words: int) -> None:
-        """Makes the table longer where the memory has grown."""
-        more = words - len(self.writer)
-        if more <= 0:
+        """Makes the tables longer where the memory has grown."""
+        if words <= self.words:
             return
+        self.words = words
         self.stretches.reach(words)
-        for name, table in vars(self).items():
-            if isinstance(table, np.ndarray):
-                longer = np.zeros(words, table.dtype)
-                longer[: len(table)] = table
-                setattr(self, name, longer)
+        for name in AccessHistory.__annotations__.keys() & vars(self).keys():
+            longer = np.zeros(words, vars(self)[name].dtype)
+            longer[: len(vars(self)[name])] = vars(self)[name]
+            setattr(self, name, longer)
 
     def load(self, words: Pieces, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
         """Records reads of `words`; raises Fault, with the index of the word, on a race."""
@@ -201,8 +209,6 @@ class AccessHistory:
         words.put(self.write_epoch, by.epoch)
         words.put(self.write_time, by.time)
         if by.fences is not None:
-            if self.write_fences is None:
-                self.write_fences = np.zeros(len(self.writer), np.int32)
             words.put(self.write_fences, by.fences)
 
     def _record_readers(self, words: Pieces, by: Accessors) -> None:
@@ -264,10 +270,8 @@ class AccessHistory:
         if unchanged is not None and not ordered.all():
             ordered |= unchanged()[at] & (signed[at] > 0)
         if acquired is not None and not ordered.all():
-            fences = 0 if self.write_fences is None else self.write_fences[word]
-            past = EarlierAccesses(
-                other, self.write_epoch[word], self.write_time[word], fences + 0 * other
-            )
+            fences = self.write_fences[word]
+            past = EarlierAccesses(other, self.write_epoch[word], self.write_time[word], fences)
             ordered |= acquired(past, thread, by.epoch[at], by.sync[at])
         if by.known is not None and not ordered.all():
             ordered |= by.known(at, other, self.write_time[word])

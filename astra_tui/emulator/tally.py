@@ -110,35 +110,47 @@ class GroupAccess:
             return self.n // 32
         return int(np.count_nonzero(np.diff(self.warps))) + 1
 
-    def _stretches(self, width: int) -> Rows | None:
-        """The rows of the access where the lanes of each warp fill one stretch of memory."""
+    def _rows(self, width: int) -> Rows | None:
+        """The rows of the access where the lanes of each warp fill one stretch of memory, or are
+        all at one place.
+        """
         rows = self.places.rows
-        if rows is None or not self.whole_warps:
+        if rows is None or rows.shape.step not in (0, width):
             return None
-        return None if rows.shape.length % 32 or rows.shape.step != width else rows
+        length = rows.shape.length
+        if self.whole_warps and not length % 32:
+            return rows
+        one_row = self.warps[length::length] != self.warps[length - 1 : -1 : length]
+        return rows if one_row.all() else None
 
     def sectors(self, width: int) -> int:
         """Distinct 32-byte sectors, counted in each warp.
 
         An aligned access of at most 32 bytes lies in one sector.
         """
-        stretches = self._stretches(width)
-        if stretches is not None:
-            # Every warp of 32 lanes moves `width` sectors, one more where it begins within one.
-            shape, part = stretches.shape, (1 << SECTOR_BITS) - 1
+        rows = self._rows(width)
+        if rows is not None and self.whole_warps and not rows.shape.length % 32:
+            # A warp of 32 lanes next to each other moves `width` sectors, one more where it begins
+            # within one.
+            shape, part = rows.shape, (1 << SECTOR_BITS) - 1
+            if not shape.step:
+                return self.n // 32
             if shape.pitch & part:
-                within = int(np.count_nonzero(stretches.begins & part))
+                within = int(np.count_nonzero(rows.begins & part))
             else:
-                within = shape.count if stretches.first & part else 0
+                within = shape.count if rows.first & part else 0
             return (shape.count * width + within) * (shape.length // 32)
         sector = self.offsets >> SECTOR_BITS
+        if rows is not None:
+            another = (sector[1:] != sector[:-1]) | (self.warps[1:] != self.warps[:-1])
+            return int(np.count_nonzero(another)) + 1
         if self.whole_warps:
-            rows = sector.reshape(-1, 32)
-            steps = rows[:, 1:] - rows[:, :-1]
+            table = sector.reshape(-1, 32)
+            steps = table[:, 1:] - table[:, :-1]
             if steps.size and steps.min() < 0:
-                rows = np.sort(rows, axis=1)
-                steps = rows[:, 1:] - rows[:, :-1]
-            return int(np.count_nonzero(steps)) + len(rows)
+                table = np.sort(table, axis=1)
+                steps = table[:, 1:] - table[:, :-1]
+            return int(np.count_nonzero(steps)) + len(table)
         return len(np.unique((self.warps.astype(np.int64) << 44) | sector))
 
     def bank_conflicts(self, width: int) -> int:
@@ -147,7 +159,7 @@ class GroupAccess:
         Hardware serves 8-byte accesses by half warps and 16-byte accesses by quarter warps; in
         one pass each of the 32 banks gives one 4-byte word, to all lanes that want that word.
         """
-        if self._stretches(width) is not None:
+        if self._rows(width) is not None:
             return 0
         words = max(width // 4, 1)
         lanes_a_pass = 32 // words

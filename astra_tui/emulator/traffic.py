@@ -312,7 +312,9 @@ class _BufferTraffic:
     def _in_sectors(self, pieces: Any) -> Any:
         """A table of pieces as columns of a sector each, from a half line's begin to one's end."""
         first = self.buffer.begin // self.unit % (HALF_LINE // self.unit)
-        padded = np.pad(pieces, (first, -(first + len(pieces)) % (HALF_LINE // self.unit)))
+        end = first + len(pieces)
+        padded = np.zeros(end + -end % (HALF_LINE // self.unit), pieces.dtype)
+        padded[first:end] = pieces
         return np.ascontiguousarray(padded.reshape(-1, SECTOR // self.unit).T)
 
     def _refine(self, unit: int) -> None:
