@@ -11,13 +11,15 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check import basis
+from astra_tui.lab.check.basis import ROUNDING_L2
 from astra_tui.lab.check.oracle import Oracle, ReferenceFailed
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
+from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, CheckVerdict
+from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError
-from astra_tui.model.task import KernelTask, find_task, load_task
+from astra_tui.model.task import KernelTask, ValueKind, Values, find_task, load_task
 from tests.conftest import OWN_SOURCES
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
@@ -325,3 +327,25 @@ def test_a_baseline_that_is_wrong_excuses_nobody(
         other = report_of(checker, f"{wrong}// not the same file\n", ("float16/typical",))
         assert other.verdict is CheckVerdict.INCONCLUSIVE
         assert "the task's own baseline fails this case as well" in other.message
+
+
+def test_rounding_where_one_element_cancels_is_no_fault_of_a_kernel(
+    checkers: dict[str, Checker],
+) -> None:
+    near_zero = Values(ValueKind.CONSTANT, -0.693)
+    case = Case(
+        "two equal sides", "log(2 e^s) is next to 0", DType.FLOAT32,
+        {"tokens": 1, "heads": 1, "head_dim": 16}, values={"s_a": near_zero, "s_b": near_zero},
+    )  # fmt: skip
+    checker = checkers["merge_attn_states_lse"]
+    text = edited("merge_attn_states_lse/tuned.cu")
+    *_, report = checker.check(text, "candidate.cu", (case,))
+    assert isinstance(report, CheckReport)
+    assert not report.failed_cases, report.message
+    (s_out,) = (o for o in report.cases[0].outputs if o.argument == "s_out")
+    assert 1e-5 < s_out.relative_l2 < ROUNDING_L2
+    wrong = text.replace("if (piece == 0) s_out[pair] = __logf(total) + base", "s_out[pair] = 0.0f")
+    assert wrong != text
+    *_, report = checker.check(wrong, "candidate.cu", (case,))
+    assert isinstance(report, CheckReport)
+    assert report.failed_cases, "the relative error of a zero is 1"

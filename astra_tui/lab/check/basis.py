@@ -33,6 +33,9 @@ from astra_tui.model.device import PLAIN, Device, Variation
 from astra_tui.model.launch import Refused
 from astra_tui.model.task import KernelTask
 
+ROUNDING_L2 = 1e-2
+"""Relative L2 error of a baseline that can come of rounding alone, where few elements cancel."""
+
 MAX_JUDGED_ELEMENTS = 1 << 22
 """Elements of the largest tensor up to which a case beyond the suite runs on a GPU."""
 
@@ -128,7 +131,7 @@ class Basis:
         if key not in self._allowances:
             for judged in self._baseline_errors(case, inputs, variation):
                 # What is wrong itself gives no measure for others, nor for itself.
-                if judged.ok:
+                if judged.ok or _only_rounds(judged):
                     allowance = Allowance(judged.error, judged.relative_l2)
                     self._allowances[(case.id, judged.argument, variation)] = allowance
                 elif variation == PLAIN:
@@ -225,3 +228,8 @@ class Basis:
         counted = msgspec.structs.replace(case, name=f"counted {case.name}")
         judged = self.judge(case, inputs, run, lambda name: self.allowance(counted, inputs, name))
         return next((f"{o.argument}: {o.problem}" for o in judged if not o.ok), "")
+
+
+def _only_rounds(judged: OutputError) -> bool:
+    """Whether a baseline misses the relative L2 error alone, by no more than rounding can."""
+    return judged.error <= judged.allowed and judged.relative_l2 <= ROUNDING_L2

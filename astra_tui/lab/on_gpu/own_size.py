@@ -27,7 +27,7 @@ REPEATS = 3
 MEMORY_SHARE = 0.3
 """Of a GPU's memory, for the tensors of what is listed nowhere: the oracle draws inputs as well."""
 
-MOST_PARTS = 8
+MOST_PARTS = 4
 """Parts of the rows that are judged of what is listed nowhere, a quarter of a gigabyte each."""
 
 Allowed = Callable[[], Mapping[str, Allowance]]
