@@ -1,7 +1,8 @@
 """JSON schemas of answers, in the strict dialect of OpenAI's structured outputs.
 
-Strict means: every object lists all its properties as required and allows no others
-(https://platform.openai.com/docs/guides/structured-outputs).
+Strict means: every object lists all its properties as required and allows no others, no default is
+named, and nothing stands next to a `$ref` (https://platform.openai.com/docs/guides/structured-outputs;
+the last rule is known from its refusals, such as those in camel-ai/camel issue 3001).
 """
 
 from __future__ import annotations
@@ -35,13 +36,16 @@ def answer_schema(answer_type: type[msgspec.Struct]) -> AnswerSchema:
     )
     root_name = reference["$ref"].removeprefix("#/$defs/")
     tight = {name: strict(node, name) for name, node in definitions.items()}
-    shared = {
-        name: node
-        for name, node in tight.items()
-        if name != root_name or uses_reference(tight, reference["$ref"])
-    }
-    root = {**tight[root_name], "$defs": shared} if shared else tight[root_name]
-    return AnswerSchema(answer_type.__name__, root)
+    root = with_bare_references(tight[root_name], tight)
+    shared: dict[str, Any] = {}
+    left = references_in(root)
+    while left:
+        name = left.pop()
+        if name not in shared:
+            shared[name] = with_bare_references(tight[name], tight)
+            left |= references_in(shared[name])
+    whole = {**root, "$defs": {n: shared[n] for n in tight if n in shared}} if shared else root
+    return AnswerSchema(answer_type.__name__, whole)
 
 
 def strict(node: Any, where: str) -> Any:
@@ -69,13 +73,49 @@ def strict(node: Any, where: str) -> Any:
     return tight
 
 
-def uses_reference(node: Any, reference: str) -> bool:
-    """Whether a schema refers to one of its definitions."""
-    if isinstance(node, dict):
-        return node.get("$ref") == reference or any(
-            uses_reference(value, reference) for value in node.values()
-        )
-    return isinstance(node, list) and any(uses_reference(item, reference) for item in node)
+def with_bare_references(node: Any, definitions: dict[str, Any]) -> Any:
+    """A part of a schema in which nothing stands next to a `$ref`.
+
+    Where something does, as the description of a field whose type is an enum, the definition is
+    written out with it; only of a type that holds itself the reference stays, alone.
+    """
+    if isinstance(node, list):
+        return [with_bare_references(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node and len(node) > 1:
+        name = _name_of(node["$ref"])
+        if name in _reachable(name, definitions):
+            return {"$ref": node["$ref"]}
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return with_bare_references({**definitions[name], **beside}, definitions)
+    return {key: with_bare_references(value, definitions) for key, value in node.items()}
+
+
+def references_in(node: Any) -> set[str]:
+    """The names of the definitions that a part of a schema refers to."""
+    if isinstance(node, list):
+        return {name for item in node for name in references_in(item)}
+    if not isinstance(node, dict):
+        return set()
+    found = {name for value in node.values() for name in references_in(value)}
+    return found | {_name_of(node["$ref"])} if "$ref" in node else found
+
+
+def _reachable(name: str, definitions: dict[str, Any]) -> set[str]:
+    """The definitions that one refers to, directly or not."""
+    found: set[str] = set()
+    left = references_in(definitions[name])
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            left |= references_in(definitions[one])
+    return found
+
+
+def _name_of(reference: str) -> str:
+    return reference.removeprefix("#/$defs/")
 
 
 def schema_instruction(schema: AnswerSchema) -> Message:

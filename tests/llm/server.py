@@ -10,6 +10,8 @@ left out:
     models    names of the models (default: ["test-model"])
     wires     which of "chat" and "responses" exist (default: both)
     usage     false: no answer says how many tokens it took
+    strict    true: schemas of answers are refused as OpenAI refuses those that its strict mode does
+              not take
     newline   "\\r\\n": lines of the stream end so
     refuse    rules; the first that fits refuses the request:
                 param      a parameter, nested ones with dots ("response_format.type")
@@ -151,6 +153,9 @@ class Answering:
             message = rule.get("message", f"Unsupported parameter: '{rule['param']}'.")
             code = rule.get("code", "unsupported_parameter")
             return await self.error(rule.get("status", 400), message, code, rule["param"])
+        if self.script.get("strict") and (problem := schema_problem(wire, body)):
+            param = "text.format.schema" if wire == "responses" else "response_format"
+            return await self.error(400, problem, "invalid_json_schema", param)
         if any(m.get("content", "") is None for m in body.get("messages", [])):
             return await self.error(422, "content: Input should be a valid string", "invalid")
         entry = self.server.next_reply(*said(wire, body))
@@ -278,6 +283,87 @@ def at(value: Any, path: str) -> Any:
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value
+
+
+NESTING = 10
+PROPERTIES = 5_000
+"""What OpenAI's guide to structured outputs says of the size of a schema."""
+KNOWN_KEYS = {
+    "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum",
+    "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum", "minItems",
+    "minimum", "multipleOf", "pattern", "properties", "required", "title", "type",
+}  # fmt: skip
+
+
+def schema_problem(wire: str, body: Json) -> str:
+    """What OpenAI would say of the strict schema of a request, "" for nothing."""
+    form = at(body, "text.format" if wire == "responses" else "response_format.json_schema")
+    if not isinstance(form, dict) or not form.get("strict"):
+        return ""
+    name, schema = form.get("name", ""), form.get("schema", {})
+    begin = f"Invalid schema for response_format '{name}': "
+    if not name or len(name) > 64 or set(name) - set(NAME_SIGNS):
+        return (
+            f"Invalid 'name': '{name}'. Expected a string that matches '^[a-zA-Z0-9_-]{{1,64}}$'."
+        )
+    if schema.get("type") != "object" or "anyOf" in schema:
+        return f"{begin}schema must be a JSON Schema of 'type: \"object\"'."
+    problem = node_problem(schema, (), set(schema.get("$defs", {})))
+    if not problem and count_properties(schema) > PROPERTIES:
+        problem = "In context=(), too many properties."
+    return begin + problem if problem else ""
+
+
+NAME_SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+
+def node_problem(node: Any, where: tuple[str, ...], names: set[str]) -> str:
+    """What is wrong with a part of a schema; the first thing that is found."""
+    if not isinstance(node, dict):
+        return f"In context={where}, {node!r} is not of type 'object', 'boolean'."
+    if "$ref" in node:
+        others = sorted(set(node) - {"$ref"})
+        if others:
+            return f"context={where}, $ref cannot have keywords {{{str(others)[1:-1]}}}."
+        if node["$ref"].removeprefix("#/$defs/") not in names:
+            return (
+                f"In context={where}, reference to component '{node['$ref']}' which was not found."
+            )
+        return ""
+    for key in node:
+        if key not in KNOWN_KEYS or (key == "$defs" and where):
+            return f"In context={where}, '{key}' is not permitted."
+    if "type" not in node and "anyOf" not in node:
+        return f"In context={where}, schema must have a 'type' key."
+    if where.count("properties") > NESTING:
+        return f"In context={where}, the schema is nested too deeply."
+    if node.get("type") == "object":
+        properties = node.get("properties", {})
+        if node.get("additionalProperties") is not False:
+            closed = "'additionalProperties' is required to be supplied and to be false"
+            return f"In context={where}, {closed}."
+        missing = [name for name in properties if name not in node.get("required", [])]
+        if missing or set(node.get("required", [])) - set(properties):
+            return (
+                f"In context={where}, 'required' is required to be supplied and to be an array "
+                f"including every key in properties. Missing '{(missing or ['?'])[0]}'."
+            )
+    if node.get("type") == "array" and "items" not in node:
+        return f"In context={where}, array schema missing items."
+    inner: list[tuple[Any, tuple[str, ...]]] = []
+    for key in ("properties", "$defs"):
+        inner += [(part, (*where, key, name)) for name, part in node.get(key, {}).items()]
+    inner += [(part, (*where, "anyOf", str(n))) for n, part in enumerate(node.get("anyOf", []))]
+    inner += [(node["items"], (*where, "items"))] if "items" in node else []
+    return next((p for part, place in inner if (p := node_problem(part, place, names))), "")
+
+
+def count_properties(node: Any) -> int:
+    if isinstance(node, list):
+        return sum(map(count_properties, node))
+    if not isinstance(node, dict):
+        return 0
+    return len(node.get("properties", {})) + sum(map(count_properties, node.values()))
 
 
 def said(wire: str, body: Json) -> tuple[str, str]:

@@ -24,10 +24,15 @@ from astra_tui.llm import (
     Usage,
     ask,
 )
+from astra_tui.llm.messages import AnswerSchema
+from astra_tui.llm.roles import testing
+from astra_tui.llm.roles.planning import PlanningAnswer
+from astra_tui.llm.roles.reviewing import ReviewAnswer
 from astra_tui.llm.schemas import answer_schema
 from astra_tui.llm.structured import InvalidAnswer, read_answer
 from astra_tui.model.plan import Plan
 from tests.llm.conftest import Scripted, user_request
+from tests.llm.server import schema_problem
 
 
 class Risk(StrEnum):
@@ -240,3 +245,78 @@ def test_reading_raises_nothing_but_its_own_error(text: str) -> None:
 def test_hostile_nesting_is_read_in_time(text: str) -> None:
     with pytest.raises(InvalidAnswer):
         read_answer(text, Idea)
+
+
+class Described(msgspec.Struct, frozen=True):
+    risk: Annotated[Risk, msgspec.Meta(description="how likely it breaks")]
+    place: Annotated[Place, msgspec.Meta(description="where")]
+    tree: Annotated[Tree, msgspec.Meta(description="of itself")]
+
+
+ANSWERS = (PlanningAnswer, testing.TestingAnswer, ReviewAnswer, Idea, Tree, Described)
+"""Every type that a role asks for, and some that are harder."""
+
+
+def strictly_asked(server: Scripted, wire: str, schema: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        async with OpenAILLM(server.endpoint(wire)) as llm:
+            await llm.complete(user_request(schema=AnswerSchema("Answer", schema)))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("answer_type", ANSWERS, ids=lambda t: t.__name__)
+def test_the_schemas_of_roles_are_taken_as_they_are_by_openais_strict_mode(
+    server: Scripted, wire: str, answer_type: type[msgspec.Struct]
+) -> None:
+    server.play({"text": "{}"}, strict=True)
+    strictly_asked(server, wire, answer_schema(answer_type).schema)
+    (body,) = server.requests(wire if wire == "responses" else "chat")
+    form = body["text"]["format"] if wire == "responses" else body["response_format"]["json_schema"]
+    assert form["strict"] is True
+
+
+def test_what_stood_beside_a_reference_is_not_lost() -> None:
+    schema = answer_schema(Described).schema
+    risk, place, tree = (schema["properties"][name] for name in ("risk", "place", "tree"))
+    assert (risk["description"], risk["enum"]) == ("how likely it breaks", ["high", "low"])
+    assert (place["description"], place["required"]) == ("where", ["first", "last"])
+    assert tree == {"$ref": "#/$defs/Tree"}
+    assert list(schema["$defs"]) == ["Tree"]
+
+
+CLOSED = {"type": "object", "additionalProperties": False}
+COLOUR = {"$ref": "#/$defs/Colour", "description": "of it"}
+REFUSED = {
+    "$ref cannot have keywords {'description'}": {
+        **CLOSED, "properties": {"a": COLOUR}, "required": ["a"],
+        "$defs": {"Colour": {"type": "string", "enum": ["red"]}},
+    },
+    "'additionalProperties' is required": {"type": "object", "properties": {}, "required": []},
+    "Missing 'a'": {**CLOSED, "properties": {"a": {"type": "string"}}, "required": []},
+    "'default' is not permitted": {
+        **CLOSED, "properties": {"a": {"type": "string", "default": ""}}, "required": ["a"],
+    },
+    "must have a 'type' key": {**CLOSED, "properties": {"a": {"enum": ["x"]}}, "required": ["a"]},
+    "'oneOf' is not permitted": {
+        **CLOSED, "properties": {"a": {"oneOf": [{"type": "string"}]}}, "required": ["a"],
+    },
+    "which was not found": {
+        **CLOSED, "properties": {"a": {"$ref": "#/$defs/No"}}, "required": ["a"],
+    },
+    "array schema missing items": {
+        **CLOSED, "properties": {"a": {"type": "array"}}, "required": ["a"],
+    },
+    "schema must be a JSON Schema of": {"type": "array", "items": {"type": "string"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=lambda w: w.split("'")[0].strip())
+def test_the_server_refuses_as_openai_does(server: Scripted, words: str) -> None:
+    server.play({"text": "{}"}, strict=True, models=["test-model"])
+    strictly_asked(server, "chat", REFUSED[words])
+    first, *later = server.requests("chat")
+    assert first["response_format"]["type"] == "json_schema"
+    assert later, "it was refused, and asked for less bindingly"
+    assert later[0]["response_format"]["type"] == "json_object"
+    assert words in schema_problem("chat", first)
