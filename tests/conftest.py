@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +31,7 @@ from astra_tui.engine.lab import Lab  # noqa: E402
 from astra_tui.lab.compiler import Compiler  # noqa: E402
 from astra_tui.model.task import KernelTask, load_task  # noqa: E402
 from astra_tui.processes.child import Child, child_environment  # noqa: E402
+from astra_tui.rpc import Request  # noqa: E402
 from tests.quick import write_quick_task  # noqa: E402
 
 
@@ -93,6 +97,50 @@ def kept_labs(
 
     monkeypatch.setattr(Lab, "_new", take)
     monkeypatch.setattr(Lab, "close", keep)
+
+
+@pytest.fixture(scope="session")
+def lab_answers() -> dict[object, list[object]]:
+    """What `known_answers` keeps."""
+    return {}
+
+
+@pytest.fixture
+def known_answers(
+    kept_labs: None,
+    lab_answers: dict[object, list[object]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A lab on the emulator answers as one of an earlier test did that was asked just the same:
+    for tests of what is made of the answers, where the first is of a lab at work.
+    """
+    ask = Lab.ask
+
+    async def recall(lab: Lab, request: Request[object], **how: bool) -> AsyncIterator[object]:
+        key = lab.task.folder, lab.task.hash, type(request), msgspec.json.encode(request)
+        if key in lab_answers:
+            for reply in lab_answers[key]:
+                await asyncio.sleep(0)
+                yield reply
+            return
+        replies = []
+        async with aclosing(ask(lab, request, **how)) as told:
+            async for reply in told:
+                replies.append(reply)
+                yield reply
+        if not lab.has_times:
+            lab_answers[key] = replies
+
+    monkeypatch.setattr(Lab, "ask", recall)
+
+
+@pytest.fixture
+def lab_at_work(known_answers: None, lab_answers: dict[object, list[object]]) -> Iterator[None]:
+    """All that this test asks first is answered by a lab at work: for tests that stop one."""
+    before = dict(lab_answers)
+    lab_answers.clear()
+    yield
+    lab_answers.update(before)
 
 
 @pytest.fixture

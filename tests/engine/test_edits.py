@@ -22,7 +22,7 @@ from astra_tui.sessions.reading import read_journal
 from tests.engine.scripted import ASK, settings_of
 from tests.engine.test_server import ANN, attached, hosted
 
-pytestmark = pytest.mark.usefixtures("kept_labs", "runtime_of_its_own")
+pytestmark = pytest.mark.usefixtures("known_answers", "runtime_of_its_own")
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ from tests.engine.scripted import (
     start,
 )
 
-pytestmark = pytest.mark.usefixtures("kept_labs")
+pytestmark = pytest.mark.usefixtures("known_answers")
 
 SECONDS = 60
 """After which a run that should have ended hangs."""
@@ -445,6 +445,7 @@ def test_several_candidates_of_a_round_are_tried_and_the_best_wins(
     assert len(session.of(BestChanged)) == 1
 
 
+@pytest.mark.usefixtures("lab_at_work")
 def test_an_interrupt_drops_the_step_at_once_and_the_loop_goes_on_after_it(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:
@@ -479,6 +480,7 @@ def test_an_interrupt_drops_the_step_at_once_and_the_loop_goes_on_after_it(
     assert len(cases.results) == cases.cases
 
 
+@pytest.mark.usefixtures("lab_at_work")
 def test_a_cancelled_run_resumes_to_the_same_end(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:

@@ -67,7 +67,7 @@ from tests.engine.scripted import (
     sources_of,
 )
 
-pytestmark = pytest.mark.usefixtures("kept_labs")
+pytestmark = pytest.mark.usefixtures("known_answers")
 
 ANN = Author(AuthorKind.ENGINEER, "ann")
 BOB = Author(AuthorKind.ENGINEER, "bob")
@@ -291,6 +291,7 @@ def test_an_open_question_reaches_whoever_comes_after_it_was_asked(
     run(test())
 
 
+@pytest.mark.usefixtures("lab_at_work")
 def test_interrupt_is_answered_at_once_and_the_run_goes_on(
     tmp_path: Path, task: KernelTask, team: ScriptedTeam, record_property: Callable[..., None]
 ) -> None:

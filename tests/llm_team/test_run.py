@@ -41,7 +41,7 @@ from tests.llm_team.conftest import (
     source,
 )
 
-pytestmark = pytest.mark.usefixtures("kept_labs")
+pytestmark = pytest.mark.usefixtures("known_answers")
 
 BROKEN, WRONG, BETTER = "use a reciprocal", "read the gate once", "read pairs"
 

@@ -12,7 +12,7 @@ from tests.engine.scripted import ScriptedTeam, run_three_rounds, three_steps
 
 @pytest.fixture(autouse=True)
 def runtime(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, kept_labs: None
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, known_answers: None
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))

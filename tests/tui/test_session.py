@@ -310,6 +310,7 @@ async def test_accept_the_next_ones(tmp_path: Path, task: KernelTask, team: Scri
 
 
 @on_a_loop
+@pytest.mark.usefixtures("lab_at_work")
 async def test_notes_pause_interrupt_and_end(
     tmp_path: Path, task: KernelTask, team: ScriptedTeam
 ) -> None:
