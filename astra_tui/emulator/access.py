@@ -251,10 +251,20 @@ def _shared(
             _reach(group, peers, spec.index)
         _check_shared_words(group, spec, target, unchanged)
     if launch.counted and not spec.in_bulk:
-        count = launch.tally.count_shared if peers is None else launch.tally.count_cluster
-        # Blocks lie a multiple of all banks apart.
-        count(spec.index, spec.direction, spec.size, _counted(group, places))
+        _count_shared(group, spec, places, peers)
     return target
+
+
+def _count_shared(group: Group, spec: AccessSpec, places: Places, peers: Any) -> None:
+    """Counts what lanes access in their own block and in others; blocks lie whole banks apart."""
+    tally, counted = group.chunk.launch.tally, _counted(group, places)
+    own = None if peers is None else peers == group.block_slots
+    if own is None or own.all():
+        tally.count_shared(spec.index, spec.direction, spec.size, counted)
+        return
+    if own.any():
+        tally.count_shared(spec.index, spec.direction, spec.size, counted.of(own))
+    tally.count_cluster(spec.index, spec.direction, spec.size, counted.of(~own))
 
 
 def shared_places(

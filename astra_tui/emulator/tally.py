@@ -11,6 +11,7 @@ from astra_tui.emulator.step import Flow, Step
 from astra_tui.model.counters import Counters, CounterSums
 
 SECTOR_BITS = 5
+_PIECE_BITS = 7
 _BANKS = 32
 
 
@@ -45,9 +46,14 @@ class Tally:
         self._add(key, access.requests(), 0, access.n * width, 0)
 
     def count_bulk(self, index: int, space: str, direction: str, first: Any, size: Any) -> None:
-        """Adds copies of `size` bytes each, from or to offsets `first` of a memory."""
-        sectors = ((first + size - 1 >> SECTOR_BITS) - (first >> SECTOR_BITS) + 1)[size > 0]
-        of_global = int(sectors.sum()) if space == "global" else 0
+        """Adds copies of `size` bytes each, from or to offsets `first` of a memory.
+
+        A copy moves in pieces of 128 bytes from its beginning, so that what begins within a sector
+        moves the sectors between its pieces twice (measured on an H200).
+        """
+        sectors = (first + size - 1 >> SECTOR_BITS) - (first >> SECTOR_BITS) + 1
+        again = np.where(first & (1 << SECTOR_BITS) - 1, (size - 1) >> _PIECE_BITS, 0)
+        of_global = int((sectors + again)[size > 0].sum()) if space == "global" else 0
         key = (index, "bulk" if space == "global" else "cluster", direction, 16)
         self._add(key, len(first), of_global, int(size.sum()), 0)
 
@@ -103,6 +109,13 @@ class GroupAccess:
         self.whole_warps = whole_warps
         self.lanes_in_warp = lanes_in_warp
         self.n = len(places)
+
+    def of(self, lanes: Any) -> GroupAccess:
+        """The access by some of the lanes, a mask."""
+        if lanes.all():
+            return self
+        places = Places(self.offsets[lanes], None)
+        return GroupAccess(places, self.warps[lanes], False, self.lanes_in_warp[lanes])
 
     def requests(self) -> int:
         """Warps that take part."""

@@ -22,6 +22,7 @@ from astra_tui.emulator.places import Places
 from astra_tui.emulator.ptx.module import Instruction
 from astra_tui.emulator.registers import spread
 from astra_tui.emulator.step import AccessSpec, WriteAccess
+from astra_tui.emulator.tally import GroupAccess
 from astra_tui.model.findings import FindingKind
 
 PIECE = 16
@@ -272,8 +273,12 @@ def _store(decoder: Decoder, instruction: Instruction) -> Run:
         target = _resolve(group, owner, spec, CLUSTER, first)
         launch = group.chunk.launch
         if launch.counted:
-            size = np.full(group.n, spec.size)
-            launch.tally.count_bulk(spec.index, "shared", direction, target.offsets, size)
+            away = target.offsets // launch.shared.stride != group.block_slots
+            if away.any():
+                counted = GroupAccess(
+                    Places(target.offsets, None), group.warps, False, group.lanes_in_warp
+                )
+                launch.tally.count_cluster(spec.index, direction, spec.size, counted.of(away))
         _issue(
             group,
             Copies(spec.index, group.lanes, owner, spec.size, target, data=data, update=update),
