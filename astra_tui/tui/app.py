@@ -36,7 +36,7 @@ class AstraApp(AppBase, inherit_bindings=False):
     PAUSE_GC_ON_SCROLL = True
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "help", "Help", key_display="?", id="help"),
+        Binding("question_mark,f1", "help", "Help", key_display="?", id="help"),
         Binding("q", "leave", "Leave", id="leave"),
         Binding("ctrl+q", "leave", show=False, priority=True, id="quit"),
         Binding("ctrl+c", "copy_selected", show=False, id="copy_selected"),
@@ -217,10 +217,11 @@ class AstraApp(AppBase, inherit_bindings=False):
         return super().check_action(action, parameters)
 
     def action_help(self) -> None:
-        """What the focused pane shows, and every key that applies."""
+        """What the focused pane shows, and every key that applies; also of a form."""
+        from astra_tui.tui.screens.form import FormScreen
         from astra_tui.tui.screens.help import HelpScreen
 
-        if not self.screen.is_modal:
+        if not self.screen.is_modal or isinstance(self.screen, FormScreen):
             self.push_screen(HelpScreen.about(self.screen))
 
     def action_copy_selected(self) -> None:

@@ -22,7 +22,7 @@ class BarAction(Enum):
     HIDE = auto()
     SHOW = auto()
     WAIT = auto()
-    """Someone types: look again in a moment."""
+    """Someone types, or what is asked about has no place yet: look again in a moment."""
 
 
 class ApprovalState:
@@ -51,8 +51,8 @@ class ApprovalState:
         """Whether a view asks something else than the last one did."""
         return view.awaiting is not None and view.awaiting != self.question
 
-    def step(self, view: View) -> BarAction:
-        """Takes a view; says what to do."""
+    def step(self, view: View, *, readable: bool = True) -> BarAction:
+        """Takes a view; says what to do. `readable` where what it asks about can be read."""
         if view.awaiting is None:
             self.question = self.plan = None
             self._shown = self._answered = ""
@@ -64,7 +64,7 @@ class ApprovalState:
             return BarAction.HIDE
         if self._shown == view.awaiting.id:
             return BarAction.NOTHING
-        if not self.guard.may_draw:
+        if not self.guard.may_draw or not readable:
             return BarAction.WAIT
         self._shown = view.awaiting.id
         return BarAction.SHOW

@@ -13,13 +13,21 @@ from textual.screen import Screen
 
 from astra_tui.model.errors import UserError, nearest
 
+MOVES = frozenset(
+    ("move", "move_page", "move_to", "page", "go_to", "sideways", "scroll_up", "scroll_down")
+)
+"""Actions that only move a cursor: no one looks for them by name."""
+
 
 def commands_of(app: App[Any], screen: Screen[object]) -> Iterable[SystemCommand]:
-    """A command for each binding that applies on a screen, then theme and screenshot."""
+    """A command for each binding that applies on a screen and does more than move a cursor, then
+    theme and screenshot.
+    """
     seen: set[str] = set()
     for active in screen.active_bindings.values():
         binding = active.binding
-        if not binding.id or binding.action in seen:
+        is_move = binding.action.partition("(")[0] in MOVES
+        if not binding.id or is_move or binding.action in seen:
             continue
         seen.add(binding.action)
         about = _about(active.node, binding.action)

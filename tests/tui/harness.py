@@ -122,7 +122,9 @@ class Desk:
 
         def is_asked() -> bool:
             self.clock.advance(0.5)  # No one types meanwhile.
-            question = deciding.question
+            question, view = deciding.question, self.session.view
+            if deciding.is_shown and view is not None:
+                assert self.session.is_readable(view), "the bar is there before what it asks about"
             return question is not None and question.gate.value == gate and deciding.may_answer
 
         await self.until(is_asked, f"a question about the {gate}")

@@ -74,7 +74,9 @@ async def test_a_changed_form_is_dropped_by_the_second_esc(tmp_path: Path) -> No
         await desk.press("escape")
         assert results == [None]
         await desk.app.push_screen(FormScreen("Edit", FIELDS, lambda _: None), results.append)
-        await desk.press("escape")
+        await desk.press("f1")
+        await desk.until(lambda: desk.app.screen.query("HelpScreen LinesView"), "help on the form")
+        await desk.press("escape", "escape")
         assert results == [None, None], "nothing was changed"
 
 

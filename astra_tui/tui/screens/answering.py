@@ -71,7 +71,7 @@ class Answering:
         if self.deciding.is_new(view):
             self._announce(view)
         bar = self._screen.query_one(ApprovalBar)
-        match self.deciding.step(view):
+        match self.deciding.step(view, readable=self._screen.is_readable(view)):
             case BarAction.HIDE:
                 bar.hide()
                 self._app.set_title("")
@@ -173,7 +173,10 @@ class Answering:
         if self._screen.diff.problem is not None:
             self._app.report(self._screen.diff.problem)
             return False
-        return self._screen.diff.is_ready
+        if not self._screen.diff.is_ready:
+            self.say_not_taken("the diff is still being made")
+            return False
+        return True
 
     def accept(self) -> None:
         """Accepts what is shown, or the chosen hunks of it, once the key has stood alone."""

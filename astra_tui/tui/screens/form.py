@@ -114,12 +114,18 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
     something was changed. `note` says how fields are written.
     """
 
+    HELP = (
+        "Tab and the arrow keys go from field to field. In a choice, left, right and space change "
+        "it. In a text every letter is text, ? too: F1 shows this. ctrl+s or F2 takes the form, "
+        "esc drops it, a second one where something was changed."
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f2", "submit", "Done", priority=True),
         Binding("enter", "submit", show=False),
         Binding("escape", "cancel", "Back"),
         Binding("tab,down", "app.focus_next", "Next field"),
         Binding("shift+tab,up", "app.focus_previous", show=False),
+        Binding("f1", "app.help", "Help"),
     ]
     DEFAULT_CSS = """
     FormScreen { align: center middle; }

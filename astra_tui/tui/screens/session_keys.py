@@ -35,7 +35,7 @@ KEYS = (
     Binding("R", "more_rounds", "More rounds", id="more_rounds", show=False),
     Binding("tab", "next_pane", show=False, id="next_pane"),
     *(
-        Binding(str(number), f"pane('{pane}')", show=False, id=f"pane.{pane}")
+        Binding(str(number), f"pane('{pane}')", f"Show {pane}", show=False, id=f"pane.{pane}")
         for number, pane in enumerate(PANES, 1)
     ),
 )

@@ -153,6 +153,11 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         """The panes on the screen."""
         return self.board.shown
 
+    def is_readable(self, view: View) -> bool:
+        """Whether the pane that a view asks about, if it is on the screen, has its lines by now."""
+        name = view.awaiting.gate.value if view.awaiting else ""
+        return name not in self.shown or self._panes[name].is_mounted
+
     # -- drawing ---------------------------------------------------------------------------------
 
     @property
