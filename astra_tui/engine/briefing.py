@@ -51,9 +51,11 @@ def _tried(state: SessionState, text_of: Callable[[str], str], source: str) -> I
                 plan = state.plan_of(round_.number, proposal.index)
                 verdict = proposal.verdict
                 base, place = round_.base, (round_.number, proposal.index)
-                judged = verdict.candidate
+                judged, reasons = verdict.candidate, verdict.reasons
+                if round_.elsewhere:
+                    reasons = (f"on {round_.elsewhere}, before this branch", *reasons)
                 yield Tried(
-                    round_.number, plan, base, verdict.outcome, verdict.reasons, text_of(base),
+                    round_.number, plan, base, verdict.outcome, reasons, text_of(base),
                     _rejected_because(state, place),
                     code=text_of(judged) if judged else "",
                     profile=state.candidate(judged).profile if judged else None,

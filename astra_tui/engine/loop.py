@@ -224,6 +224,7 @@ class Engine:
         while True:
             number = self._next_round()
             await self.control.checkpoint()
+            await self._measure_base(number)
             check_budget(self.state, self._settings.budget)
             check_roofline(self.state, self._settings.roofline)
             await self._round(number)
@@ -237,31 +238,50 @@ class Engine:
 
     async def _baseline(self) -> None:
         """Round 0: nothing can be built on a baseline that is wrong."""
-        opened = self.state.opened
-        assert opened is not None
-        baseline = opened.baseline
+        baseline = self._baseline_hash
         if not self.state.rounds:
             self.record.emit(RoundOpened(0, 0, baseline))
         if self.state.round(0).closed:
             return
-        record, lab, place = self.record, self._context.lab, ProposalId(0)
-        compiled = await compile_candidate(record, lab, baseline, place)
+        await self._measure(baseline, "the baseline", ProposalId(0))
+        self.record.emit(RoundClosed(0))
+
+    @property
+    def _baseline_hash(self) -> str:
+        assert self.state.opened is not None
+        return self.state.opened.baseline
+
+    async def _measure_base(self, number: int) -> None:
+        """A branch of a session on another kind of device has no results of the sources that it
+        continues with.
+        """
+        last = self.state.rounds[-1]
+        base = self.state.best if last.closed else last.base
+        for source in dict.fromkeys((self._baseline_hash, self.state.best, base)):
+            if self.state.candidate(source).profile is None:
+                await self._measure(source, f"the source {source[:12]}", ProposalId(number))
+
+    async def _measure(self, source: str, name: str, place: ProposalId) -> None:
+        """Compiles, checks, profiles and times what others are built on. Raises Stop where that
+        shows that nothing can be.
+        """
+        record, lab = self.record, self._context.lab
+        compiled = await compile_candidate(record, lab, source, place)
         if not compiled.ok:
             why = describe_errors(errors_in(compiled.diagnostics))
-            raise Stop(StopReason.BASELINE, f"the baseline does not compile: {why}")
-        check = await check_candidate(record, lab, baseline, place)
+            raise Stop(StopReason.BASELINE, f"{name} does not compile: {why}")
+        check = await check_candidate(record, lab, source, place)
         if self._settings.sanitize and check.verdict is CheckVerdict.PASSED:
-            await sanitize_candidate(record, lab, baseline, place)
-        if not self.state.candidate(baseline).correct:
-            why = describe_failures(record, baseline)
-            raise Stop(StopReason.BASELINE, f"the baseline fails its own check: {why}")
+            await sanitize_candidate(record, lab, source, place)
+        if not self.state.candidate(source).correct:
+            why = describe_failures(record, source)
+            raise Stop(StopReason.BASELINE, f"{name} fails its own check: {why}")
         try:
-            await profile_candidate(record, lab, baseline, place)
+            await profile_candidate(record, lab, source, place)
             if lab.has_times:
-                await time_candidate(record, lab, baseline, baseline, place)
+                await time_candidate(record, lab, source, self._baseline_hash, place)
         except UserError as error:
-            raise Stop(StopReason.BASELINE, f"the baseline: {error.describe()}") from None
-        record.emit(RoundClosed(0))
+            raise Stop(StopReason.BASELINE, f"{name}: {error.describe()}") from None
 
     async def _round(self, number: int) -> None:
         if number == len(self.state.rounds):

@@ -19,7 +19,7 @@ from astra_tui.engine.teams import JournaledCalls, ModelAccess, build_team, reme
 from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.lab.upstream import task_headers
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import Event
+from astra_tui.model.events import EngineStarted, Event
 from astra_tui.model.settings import EMULATOR, TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.model.team import Team
@@ -101,7 +101,7 @@ def _engine(
     device: DeviceChoice,
 ) -> Engine:
     try:
-        _check_same_device(session, device)
+        check_same_device(session, device)
         return build_engine(
             session,
             task,
@@ -120,15 +120,24 @@ def _on_device(request: RunRequest, device: DeviceChoice) -> RunRequest:
     return replace(request, settings=replace(request.settings, device=device.name))
 
 
-def _check_same_device(session: OpenSession, device: DeviceChoice) -> None:
-    """Counters and times are not comparable. Raises UserError."""
-    before = session.settings.device
-    if session.state.rounds and (before == EMULATOR) != (device.name == EMULATOR):
+def check_same_device(session: OpenSession, device: DeviceChoice) -> None:
+    """Counters and times are not comparable; a branch that has not run yet may take another kind
+    of device, and leaves the results of the first behind. Raises UserError.
+    """
+    state, folder = session.state, session.journal.folder
+    before = state.device_name
+    if (before == EMULATOR) == (device.name == EMULATOR) or not state.rounds:
+        return
+    origin = state.opened.forked_from if state.opened else None
+    records = session.journal.found.records
+    runs = [r.seq for r in records if isinstance(r.event, EngineStarted)]
+    if origin is None or any(seq > origin.seq for seq in runs):
         raise UserError(
             f"this session ran on {before}, whose results are not comparable with those of "
             f"{device.name}",
-            file=str(session.journal.folder),
-            hint=f"say --device {before}, or start a new session",
+            file=str(folder),
+            hint=f"say --device {before}, or branch it: "
+            f"astra-tui fork {folder.name} --at PLACE --device {device.name}",
         )
 
 

@@ -43,7 +43,7 @@ def recorded_environment(state: SessionState, engine: EngineStarted | None = Non
     device = state.device
     return Environment(
         host=engine.host if engine else "",
-        device=device.device if device else state.opened.settings.device,
+        device=state.device_name,
         compiler=baseline.compiler if baseline else "",
         versions=(engine.versions if engine else {}) or state.opened.versions,
         gpu=device.gpu if device else None,

@@ -51,6 +51,7 @@ from astra_tui.model.events import (
     VerdictReached,
     WorkloadTimed,
 )
+from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import (
     CandidateState,
     ProposalState,
@@ -298,7 +299,23 @@ def _hardware_read(state: SessionState, event: HardwareCountersRead) -> SessionS
 
 
 def _device_opened(state: SessionState, event: DeviceOpened) -> SessionState:
+    before = state.device
+    if before is not None and (before.device == EMULATOR) != (event.device == EMULATOR):
+        state = _without_results(state, before.device)
     return replace(state, device=event)
+
+
+def _without_results(state: SessionState, device: str) -> SessionState:
+    """A branch of a GPU's session on the emulator, or the other way: counts and times of one kind
+    of device say nothing on the other, so that no candidate keeps any. Verdicts stay, marked.
+    """
+    rounds, candidates = state.rounds, state.candidates
+    for index, round_ in enumerate(state.rounds):
+        if round_.closed and not round_.elsewhere:
+            rounds = _with_round(rounds, index, replace(round_, elsewhere=device))
+    for hash_ in list(state.candidates):
+        candidates = _with(candidates, hash_, CandidateState(hash_))
+    return replace(state, rounds=rounds, candidates=candidates)
 
 
 def _workload_timed(state: SessionState, event: WorkloadTimed) -> SessionState:

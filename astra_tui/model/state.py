@@ -135,6 +135,8 @@ class RoundState(msgspec.Struct, frozen=True):
     """Whether there is no plan because the model or its server gave nothing that can be used."""
     lost: bool = False
     """Whether it was lost to a failure of the model or its server: it is closed and not done."""
+    elsewhere: str = ""
+    """The device on which it ended, where the session has gone on to one of another kind."""
 
     @property
     def turned_down(self) -> bool:
@@ -244,6 +246,13 @@ class SessionState(msgspec.Struct, frozen=True):
         """Rounds of the limit that are used up."""
         closed = sum(r.closed and not r.lost for r in self.rounds if r.number)
         return closed - self.rounds_free
+
+    @property
+    def device_name(self) -> str:
+        """The device on which candidates run; empty before the session was opened."""
+        if self.device is not None:
+            return self.device.device
+        return self.opened.settings.device if self.opened is not None else ""
 
     @property
     def has_better(self) -> bool:

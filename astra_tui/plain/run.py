@@ -142,7 +142,7 @@ def print_run(state: SessionState, folder: Path) -> None:
     out.print(f"task     {opened.settings.task}")
     out.print(f"team     {opened.settings.team.value} {opened.settings.model}".rstrip())
     gpu = state.device.gpu if state.device else None
-    out.print(f"device   {device_words(opened.settings.device, gpu)}")
+    out.print(f"device   {device_words(state.device_name, gpu)}")
     out.print(f"session  {folder}")
     if state.closed is not None:
         indented(out, f"ended    {state.closed.reason.words} ({state.closed.message})", 0)

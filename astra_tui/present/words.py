@@ -12,7 +12,7 @@ from astra_tui.model.events import StopReason
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ledger import Score
 from astra_tui.model.plan import Plan, Prediction
-from astra_tui.model.state import SessionState
+from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.timing import Timing, TimingVerdict, WorkloadTiming
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
 from astra_tui.model.yardsticks import BEST, ShippedTimes
@@ -216,6 +216,13 @@ def round_verdict(state: SessionState, verdict: RoundVerdict) -> Phrase:
         return phrase_of(verdict.outcome)
     told = timing_verdict(timing)
     return Phrase(told.words.replace("faster", "better", 1), told.tone)
+
+
+def where_measured(round_: RoundState) -> str:
+    """What stands after a result of a round that a branch has from another kind of device, as in
+    " on cuda:0"; empty otherwise.
+    """
+    return f" on {round_.elsewhere}" if round_.elsewhere else ""
 
 
 def comparison_words(comparison: Comparison) -> str:

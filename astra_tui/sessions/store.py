@@ -113,7 +113,8 @@ def settings_of(folder: Path) -> RunSettings | None:
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
     settings = state.opened.settings
-    return msgspec.structs.replace(settings, rounds=state.round_limit or settings.rounds)
+    rounds = state.round_limit or settings.rounds
+    return msgspec.structs.replace(settings, rounds=rounds, device=state.device_name)
 
 
 def list_sessions(root: Path, read: Callable[[Path], SessionSummary]) -> list[SessionSummary]:
@@ -144,7 +145,7 @@ def _summary(session: Session) -> SessionSummary:
         folder=str(folder),
         task=settings.task,
         team=settings.team.value,
-        device=settings.device,
+        device=state.device_name,
         status=ALTERED if trust.altered else _status(state, folder),
         rounds=sum(r.closed for r in state.rounds if r.number > 0),
         best=state.best,

@@ -150,7 +150,7 @@ def run_report(state: SessionState, folder: Path) -> RunReport:
     return RunReport(
         task=settings.task,
         team=settings.team.value,
-        device=settings.device,
+        device=state.device_name,
         session=opened.session,
         folder=str(folder),
         status=state.status.value,

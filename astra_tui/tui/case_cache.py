@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from astra_tui.model.check import Case, CaseResult
-from astra_tui.model.events import CaseChecked, CheckStarted, Event
+from astra_tui.model.events import CaseChecked, CheckStarted, DeviceOpened, Event
 from astra_tui.model.state import SessionState
 
 MAX_HELD = 8
@@ -43,6 +43,8 @@ class CaseCache:
         """The state after an event, without the results that are held no longer."""
         if isinstance(event, CheckStarted):
             self._evicted.pop(event.candidate, None)
+        if isinstance(event, DeviceOpened) and not any(c.cases for c in state.candidates.values()):
+            self._evicted.clear()  # The state has left those of another device behind.
         return self._hold(state, event.candidate) if isinstance(event, CaseChecked) else state
 
     def evicted(self, candidate: str) -> Evicted | None:

@@ -166,7 +166,9 @@ def resuming(request: RunRequest, folder: Path) -> RunRequest:
         raise UserError("the journal holds no session", file=str(folder))
     rounds = max(state.round_limit, state.rounds_done + 1)
     server = request.settings.base_url
-    settings = replace(state.opened.settings, rounds=rounds, base_url=server)
+    settings = replace(
+        state.opened.settings, rounds=rounds, base_url=server, device=state.device_name
+    )
     is_named = request.task == settings.task
     if is_named and settings.task not in {found.name for found in list_tasks()}:
         message = f"the task of this session, '{settings.task}', has no name here"

@@ -9,7 +9,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from astra_tui.engine.host import resume_session
+from astra_tui.engine.opening import check_same_device
+from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.approval import (
     Answer,
     AnswerRefused,
@@ -33,10 +37,13 @@ from astra_tui.model.events import (
     CodeWritten,
     CompileFinished,
     DecisionTaken,
+    DeviceOpened,
     Event,
     Paused,
+    ProfileTaken,
     RejectionTakenBack,
     SessionClosed,
+    SessionOpened,
     StageBegan,
     StopReason,
     Transient,
@@ -47,6 +54,9 @@ from astra_tui.model.plan import Risk
 from astra_tui.model.settings import Approval, Budget, GatePolicy
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
+from astra_tui.present.words import best_of, where_measured
+from astra_tui.sessions.branches import find_intact_place, fork_session
+from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path, read_journal
 from tests.engine.scripted import (
     ASK,
@@ -509,6 +519,50 @@ def test_a_cancelled_run_resumes_to_the_same_end(
     assert outcomes(again) == outcomes(whole)
     assert again.engine.state.best == whole.engine.state.best
     assert cases_in(folder) == cases_in(tmp_path / "whole"), "each once, in the same order"
+
+
+def test_a_branch_on_another_kind_of_device_measures_again_what_it_builds_on(
+    tmp_path: Path, task: KernelTask, sources: Sources
+) -> None:
+    steps = [Step("better", (sources.better,)), Step("slow", (sources.slow,))]
+    run(start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(rounds=1)))
+    gpu, branch = tmp_path / "gpu", tmp_path / "branch"
+    with Journal.create(gpu, Redactor()) as journal:
+        for part in ("sources", "blobs"):
+            shutil.copytree(tmp_path / "s" / part, gpu / part, dirs_exist_ok=True)
+        for event in kept(tmp_path / "s"):
+            if not isinstance(event, SessionClosed):
+                journal.append(on_gpu(event))
+    timeline, place = find_intact_place(gpu, "r1")
+    fork_session(gpu, timeline, place, branch, Redactor(), ENGINEER)
+    resumed = resume(branch, task, ScriptedTeam(steps), settings_of(rounds=2))
+    check_same_device(resumed.opened, DeviceChoice())
+    state = run(resumed).engine.state
+    assert [r.elsewhere for r in state.rounds] == ["cuda:0", "cuda:0", ""]
+    assert where_measured(state.rounds[1]) == " on cuda:0"
+    profiles = [c.profile for c in state.candidates.values()]
+    assert [p.device for p in profiles if p is not None] == ["emulator"] * 3
+    assert state.device_name == "emulator"
+    assert best_of(state).words.endswith("fewer requests")
+    opened = resume_session(branch, task, Redactor())
+    with opened.journal, pytest.raises(UserError, match="not comparable") as caught:
+        check_same_device(opened, DeviceChoice("cuda:0"))
+    assert "astra-tui fork branch" in caught.value.hint
+    opened = resume_session(gpu, task, Redactor())
+    with opened.journal, pytest.raises(UserError, match="not comparable"):
+        check_same_device(opened, DeviceChoice())
+
+
+def on_gpu(event: Event) -> Event:
+    """An event as a session on a GPU has it."""
+    match event:
+        case SessionOpened():
+            return replace(event, settings=replace(event.settings, device="cuda:0"))
+        case DeviceOpened():
+            return replace(event, device="cuda:0")
+        case ProfileTaken():
+            return replace(event, profile=replace(event.profile, device="cuda:0"))
+    return event
 
 
 def test_a_baseline_that_fails_ends_the_run_with_its_reason(

@@ -114,7 +114,10 @@ class Desk:
         for node in (self.app, self.app.focused or self.app.screen, self.app.screen, self.app):
             done = asyncio.Event()
             node.call_later(done.set)
-            await done.wait()
+            while not done.is_set() and node.is_running:  # What was closed meanwhile does no more.
+                assert self.app.is_running, f"the app broke down: {self.app._exception!r}"
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(done.wait(), 0.1)
 
     async def asked(self, gate: str) -> None:
         """Waits until a question of a gate is on the screen and a key may answer it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 from collections.abc import AsyncIterator
@@ -46,10 +47,12 @@ class Asker:
     """A source that asks when a test says so, and takes answers as the engine does."""
 
     player = None
+    _ids = itertools.count(1)
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.answers: list[Answer] = []
+        self.orders: list[object] = []
         self.open: Question | None = None
         self._asked = 0
         self._seq = 0
@@ -86,6 +89,10 @@ class Asker:
 
     async def note(self, text: str) -> None:
         pass
+
+    async def _order(self, request: object) -> None:
+        """What `EngineClient` sends for a pause and the like."""
+        self.orders.append(request)
 
     def _begin(self) -> None:
         self._items.put_nowait(ReplayState(SessionState(), (), 0))

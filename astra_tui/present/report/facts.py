@@ -109,7 +109,7 @@ class Facts:
     @property
     def device(self) -> str:
         """Where candidates ran."""
-        return self.state.device.device if self.state.device else self.opened.settings.device
+        return self.state.device_name
 
     @property
     def gpu_name(self) -> str:

@@ -30,7 +30,7 @@ from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.plots.speedups import speedup_figure
 from astra_tui.present.report.timings import round_timings
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import decision_words, plan_words, score_words
+from astra_tui.present.words import decision_words, plan_words, score_words, where_measured
 
 _SHOWN_REASONS = 3
 
@@ -58,6 +58,7 @@ def _overview(facts: Facts) -> Table:
         verdict = entry.proposal.verdict
         comparison = verdict.comparison if verdict else None
         outcome: list[Inline] = [badge(entry.told)]
+        outcome += [where_measured(entry.round)]
         outcome += [", the new best"] if entry.became_best else []
         cells: list[Line] = [
             (entry.label,), (entry.plan.title,),

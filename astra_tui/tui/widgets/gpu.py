@@ -62,7 +62,7 @@ class GpuPane(Pane):
         if opened is None:
             return
         gpu = device.gpu if device else None
-        page.field("device", device.device if device else opened.settings.device)
+        page.field("device", view.state.device_name)
         if gpu is not None:
             _draw_identity(page, gpu)
             _draw_samples(page, view.samples)

@@ -27,6 +27,7 @@ from astra_tui.present.words import (
     ruling_words,
     score_words,
     speedup_prediction,
+    where_measured,
     words_of,
 )
 from astra_tui.tui.text_layout import Page, Span, span
@@ -99,7 +100,8 @@ class PlanPane(Pane):
         before, self._cited = self._cited, []
         if proposal is not None and round_ is not None:
             plan = view.state.plan_of(round_.number, proposal.index)
-            self._cited = _draw_plan(page, plan, proposal, view.base)
+            where = where_measured(round_)
+            self._cited = _draw_plan(page, plan, proposal, view.base, where)
             _draw_story(page, view, proposal)
         elif round_ is not None and round_.number == 0:
             page.paragraph("The baseline is where optimisation starts; it has no plan.", Tone.DIM)
@@ -177,13 +179,13 @@ class CitedRows(NamedTuple):
 
 
 def _draw_plan(
-    page: Page, plan: Plan, proposal: ProposalState, base: CandidateState | None
+    page: Page, plan: Plan, proposal: ProposalState, base: CandidateState | None, where: str
 ) -> list[CitedRows]:
     """Draws it, and says where the numbers are that it cites of the version it starts from."""
     page.paragraph(plan.title, Tone.TITLE)
     page.paragraph(plan_words(plan, proposal.author.describe()), Tone.DIM)
     page.blank()
-    _draw_prediction(page, plan, proposal, base)
+    _draw_prediction(page, plan, proposal, base, where)
     page.field("bottleneck", plan.bottleneck)
     page.field("change", plan.change)
     cited = draw_evidence(page, plan.observations, base or CandidateState(""))
@@ -223,7 +225,7 @@ def _draw_citations(page: Page, found: Iterable[CheckedCitation]) -> Iterator[Ci
 
 
 def _draw_prediction(
-    page: Page, plan: Plan, proposal: ProposalState, base: CandidateState | None
+    page: Page, plan: Plan, proposal: ProposalState, base: CandidateState | None, where: str
 ) -> None:
     expected = plan.prediction
     page.field("expected", prediction_words(expected))
@@ -231,7 +233,8 @@ def _draw_prediction(
     comparison = verdict.comparison if verdict else None
     measured = score(expected, comparison) if comparison else None
     if measured is not None:
-        page.field("measured", *score_words(measured))
+        words, tone = score_words(measured)
+        page.field("measured", words + where, tone)
     else:
         page.field(
             "measured", "not yet" if verdict is None else _why_not_measured(verdict), Tone.DIM

@@ -9,7 +9,13 @@ from textual.message import Message
 from astra_tui.model.state import ProposalState, RoundState
 from astra_tui.present.numbers import short
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import OUTCOME_MARKS, STAGES, comparison_words, round_verdict
+from astra_tui.present.words import (
+    OUTCOME_MARKS,
+    STAGES,
+    comparison_words,
+    round_verdict,
+    where_measured,
+)
 from astra_tui.tui.text_layout import Line, Page, Span, padded, span
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.pane import RowsPane
@@ -155,4 +161,6 @@ def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Sp
     said = [Span(*told)]
     if verdict.comparison is not None:
         said.append(Span("  " + comparison_words(verdict.comparison)))
+    if where := where_measured(round_):
+        said.append(Span(where, Tone.CAUTION))
     return Span(OUTCOME_MARKS[verdict.outcome], told.tone), said

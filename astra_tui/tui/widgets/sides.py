@@ -112,7 +112,7 @@ def _draw_origin(page: Page, side: Side) -> None:
     page.field("candidate", short(compared.candidate))
     page.field("task", settings.task)
     page.field("team", f"{settings.team.value} {settings.model}".strip())
-    page.field("device", settings.device)
+    page.field("device", side.state.device_name)
     page.field("written by", compared.author)
     told = verdict_of(side)
     if told is not None:

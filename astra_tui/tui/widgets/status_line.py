@@ -45,7 +45,7 @@ class StatusLine(BarLine):
             _replay(player) if player else [],
             _auto(view.state),
             [span(f"{settings.team.value} {settings.model}".strip(), Tone.DIM)],
-            [span(settings.device, Tone.DIM)],
+            [span(view.state.device_name, Tone.DIM)],
             _cost(view.state),
         ]
         self._parts, self._last_to_go = parts, _auto(view.state)
