@@ -19,10 +19,11 @@ from astra_tui.engine.teams import JournaledCalls, ModelAccess, build_team, reme
 from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.lab.upstream import task_headers
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import EngineStarted, Event
+from astra_tui.model.events import Event
 from astra_tui.model.settings import EMULATOR, TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.model.team import Team
+from astra_tui.sessions.branches import has_run_since
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
@@ -125,13 +126,10 @@ def check_same_device(session: OpenSession, device: DeviceChoice) -> None:
     of device, and leaves the results of the first behind. Raises UserError.
     """
     state, folder = session.state, session.journal.folder
-    before = state.device_name
-    if (before == EMULATOR) == (device.name == EMULATOR) or not state.rounds:
+    before, opened = state.device_name, state.opened
+    if (before == EMULATOR) == (device.name == EMULATOR) or not state.rounds or opened is None:
         return
-    origin = state.opened.forked_from if state.opened else None
-    records = session.journal.found.records
-    runs = [r.seq for r in records if isinstance(r.event, EngineStarted)]
-    if origin is None or any(seq > origin.seq for seq in runs):
+    if has_run_since(session.journal.found.records, opened):
         raise UserError(
             f"this session ran on {before}, whose results are not comparable with those of "
             f"{device.name}",

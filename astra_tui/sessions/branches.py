@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,7 @@ from astra_tui.model.events import (
     BestChanged,
     CodeWritten,
     DecisionTaken,
+    EngineStarted,
     Event,
     ForkPoint,
     NoteAdded,
@@ -35,6 +36,7 @@ from astra_tui.sessions.comparison import SHORTEST_HASH
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import cannot_be_resumed, named_texts, read_session
 from astra_tui.sessions.journal import Journal, Redactor
+from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import Timeline
 
 
@@ -123,6 +125,12 @@ def fork_session(
             state = apply(state, journal.copy(record).event)
         for event in _added(state, place, plan, note, by):
             state = apply(state, journal.append(event).event)
+
+
+def has_run_since(records: Iterable[Record], opened: SessionOpened) -> bool:
+    """Whether an engine has run a session, or of a branch more than the past that it was given."""
+    begin = opened.forked_from.seq if opened.forked_from else -1
+    return any(r.seq > begin and isinstance(r.event, EngineStarted) for r in records)
 
 
 def _copied(hash_: str, stored: str, parent: Path) -> None:

@@ -12,6 +12,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Choice, Counter, Observation, Parameter, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval, GatePolicy, TeamKind
 from astra_tui.model.task.locate import list_tasks
+from astra_tui.sessions.branches import has_run_since
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.integrity import read_unaltered
 from astra_tui.sessions.reading import state_of
@@ -157,17 +158,23 @@ def run_of(values: Mapping[str, str], before: RunRequest) -> RunRequest:
 def resuming(request: RunRequest, folder: Path) -> RunRequest:
     """A request that continues with a session, with at least one round to do.
 
-    A session may come from someone else: the model's server is the one of our own settings, and
-    its task, where the request does not name a folder, has to be one that has a name here. Raises
-    UserError where it has none, and when the journal cannot be read or was altered.
+    A branch that has not run yet takes the device of the request. A session may come from someone
+    else: the model's server is the one of our own settings, and its task, where the request does
+    not name a folder, has to be one that has a name here. Raises UserError where it has none, and
+    when the journal cannot be read or was altered.
     """
-    state = state_of(read_unaltered(folder), folder)
+    found = read_unaltered(folder)
+    state = state_of(found, folder)
     if state.opened is None:
         raise UserError("the journal holds no session", file=str(folder))
+    has_run = has_run_since(found.records, state.opened)
     rounds = max(state.round_limit, state.rounds_done + 1)
     server = request.settings.base_url
     settings = replace(
-        state.opened.settings, rounds=rounds, base_url=server, device=state.device_name
+        state.opened.settings,
+        rounds=rounds,
+        base_url=server,
+        device=state.device_name if has_run else request.settings.device,
     )
     is_named = request.task == settings.task
     if is_named and settings.task not in {found.name for found in list_tasks()}:

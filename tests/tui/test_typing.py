@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from astra_tui.model.approval import Answer, ApprovalGate, Question, decide
 from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.check import Case
 from astra_tui.model.events import (
     AnswerAwaited,
     ApprovalAsked,
@@ -89,6 +90,15 @@ class Asker:
 
     async def note(self, text: str) -> None:
         pass
+
+    async def case(self, case: Case) -> None:
+        self.orders.append(case)
+
+    async def auto(self, *mode: object) -> None:
+        self.orders.append(mode)
+
+    async def take_back(self, question: str) -> None:
+        self.orders.append(question)
 
     async def _order(self, request: object) -> None:
         """What `EngineClient` sends for a pause and the like."""
