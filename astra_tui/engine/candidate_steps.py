@@ -277,6 +277,7 @@ def describe_failures(record: Record, candidate: str) -> str:
         return "\n".join([*(x for r in found for x in _found_lines(r, source)), *lines])
     for result in known.failures[:SHOWN_FAILURES]:
         lines.append(f"case {result.case.id} ({result.case.why}): {result.message}")
+        lines += [f"    {line}" for output in result.outputs for line in output.describe_wrong()]
     more = len(known.failures) - SHOWN_FAILURES
     return "\n".join([*lines, *([f"and {more} cases more"] if more > 0 else [])])
 

@@ -75,6 +75,14 @@ class CaseOutcome(StrEnum):
         return self in (CaseOutcome.PASSED, CaseOutcome.REFUSED)
 
 
+class WrongElement(msgspec.Struct, frozen=True):
+    """One element that is not what the reference says."""
+
+    at: tuple[int, ...]
+    got: float
+    expected: float
+
+
 class OutputError(msgspec.Struct, frozen=True, omit_defaults=True):
     """How far one output is from the float64 reference.
 
@@ -93,11 +101,27 @@ class OutputError(msgspec.Struct, frozen=True, omit_defaults=True):
     got: float = 0.0
     expected: float = 0.0
     problem: str = ""
+    first: tuple[WrongElement, ...] = ()
+    """The first wrong elements, where they are known one by one."""
+    pattern: str = ""
+    """Where all of them are, in words, as in "columns from d - d % 8 (8) on, in all rows"."""
 
     @property
     def ok(self) -> bool:
         """Whether the output is right."""
         return not self.problem
+
+    def describe_wrong(self) -> list[str]:
+        """What is wrong, where, and the first of it: a line each; none where it is right."""
+        if self.ok:
+            return []
+        where = f", {self.pattern}" if self.pattern else ""
+        lines = [f"{self.argument}: {self.problem}{where}"]
+        return lines + [
+            f"{self.argument}[{', '.join(map(str, e.at))}] is {e.got:.6g}, "
+            f"should be {e.expected:.6g}"
+            for e in self.first
+        ]
 
 
 class CaseTrail(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -30,7 +30,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case, FakeResult, OutputError
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.device import PLAIN, Device, Variation
-from astra_tui.model.launch import Refused
+from astra_tui.model.launch import Refused, print_expression
 from astra_tui.model.task import KernelTask
 
 ROUNDING_L2 = 1e-2
@@ -194,9 +194,10 @@ class Basis:
                 dtype,
                 self.task.tolerances.get(dtype),
             )
-            result = judge_output(*parts)
+            sizes = tuple(map(print_expression, argument.shape))
+            result = judge_output(*parts, sizes=sizes)
             if not result.ok and allowance is not None and np.isfinite(result.error):
-                result = judge_output(*parts, allowance(argument.name))
+                result = judge_output(*parts, allowance(argument.name), sizes=sizes)
             judged.append(result)
         return judged
 

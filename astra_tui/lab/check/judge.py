@@ -16,12 +16,17 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from astra_tui.model.check import OutputError
+from astra_tui.lab.check.pattern import pattern_of
+from astra_tui.model.check import OutputError, WrongElement
 from astra_tui.model.dtypes import DType
 from astra_tui.model.encoding import codes, decode, encode, rounding_reach, ulp_distance
 from astra_tui.model.task import Tolerance
+
+FIRST_WRONG = 4
+"""Wrong elements of an output that are told one by one."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +49,26 @@ def judge_output(
     baseline: Allowance | None = None,
     *,
     rounded: bool = False,
+    sizes: tuple[str, ...] = (),
 ) -> OutputError:
     """Judges one output. `bits` are its bit patterns, `reference` float64 (int64) values.
 
     Integer outputs have to be equal, or within `atol` where the task gives one. `rounded` says
     that the reference has been rounded to the output's type itself, perhaps to the other side.
+    With `sizes`, the axes' sizes as the task writes them, it is told where wrong elements are.
     """
     if reference.size == 0:
         return OutputError(name, 0.0)
     if not dtype.is_float:
-        return _judge_integers(name, decode(bits, dtype), reference, tolerance)
+        judged, wrong = _judge_integers(name, decode(bits, dtype), reference, tolerance)
+        return _located(judged, wrong, decode(bits, dtype), reference, sizes)
     assert tolerance is not None
     got = decode(bits, dtype)
     mismatch = _mask_mismatch(got, reference, dtype, tolerance)
     if mismatch is not None:
-        index, problem = mismatch
-        return OutputError(
+        wrong, problem = mismatch
+        index = int(wrong.argmax())
+        judged = OutputError(
             name,
             math.inf,
             at=_unravel(index, reference.shape),
@@ -67,10 +76,27 @@ def judge_output(
             expected=float(reference.flat[index]),
             problem=problem,
         )
+        return _located(judged, wrong, got, reference, sizes)
     difference = _difference(bits, got, reference, dtype, 1.0 if rounded else 0.5)
-    return _judge_finite(
+    judged, wrong = _judge_finite(
         name, bits, got, reference, dtype, tolerance, baseline or Allowance(), difference
     )
+    return _located(judged, wrong, got, reference, sizes)
+
+
+def _located(
+    judged: OutputError, wrong: Any, got: Any, reference: Any, sizes: tuple[str, ...]
+) -> OutputError:
+    """With the first wrong elements and where all of them are, where there are any."""
+    if not sizes or len(sizes) != reference.ndim or not wrong.any():
+        return judged
+    first = (tuple(map(int, np.unravel_index(i, wrong.shape))) for i in _first_of(wrong))
+    elements = tuple(WrongElement(at, float(got[at]), float(reference[at])) for at in first)
+    return msgspec.structs.replace(judged, first=elements, pattern=pattern_of(wrong, sizes))
+
+
+def _first_of(wrong: Any) -> Any:
+    return np.flatnonzero(wrong)[:FIRST_WRONG]
 
 
 def _difference(bits: Any, got: Any, reference: Any, dtype: DType, steps: float) -> Any:
@@ -87,17 +113,17 @@ def _difference(bits: Any, got: Any, reference: Any, dtype: DType, steps: float)
 
 def _judge_integers(
     name: str, got: Any, reference: Any, tolerance: Tolerance | None
-) -> OutputError:
+) -> tuple[OutputError, Any]:
     bound = tolerance.atol if tolerance is not None else 0.0
     # Two numbers that differ may be the same as float64.
     difference = np.abs(got.astype(np.float64) - reference.astype(np.float64))
     wrong = (got != reference) & ((difference > bound) | (bound == 0))
     worst = float(difference.max()) / bound if bound else 0.0
     if not wrong.any():
-        return OutputError(name, worst, max_abs=float(difference.max()))
+        return OutputError(name, worst, max_abs=float(difference.max())), wrong
     index = int(np.where(wrong, difference, -1.0).argmax())
     words = f"differ by more than {bound:g}" if bound else "differ"
-    return OutputError(
+    judged = OutputError(
         name,
         worst if bound else math.inf,
         at=_unravel(index, reference.shape),
@@ -105,19 +131,20 @@ def _judge_integers(
         expected=float(reference.flat[index]),
         problem=f"{int(wrong.sum())} of {wrong.size} elements {words}",
     )
+    return judged, wrong
 
 
 def _mask_mismatch(
     got: Any, reference: Any, dtype: DType, tolerance: Tolerance
-) -> tuple[int, str] | None:
-    """The first element that is NaN or infinite where the reference is not, or the other way."""
+) -> tuple[Any, str] | None:
+    """The elements that are NaN or infinite where the reference is not, or the other way."""
     nan = np.isnan(got) != np.isnan(reference)
     if nan.any():
         index = int(nan.argmax())
         word = "NaN where the reference is a number"
         if np.isnan(reference.flat[index]):
             word = "a number where the reference is NaN"
-        return index, f"{word}, at {int(nan.sum())} of {nan.size} elements"
+        return nan, f"{word}, at {int(nan.sum())} of {nan.size} elements"
     size = np.abs(reference)
     may_overflow, must_overflow = overflow_bounds(dtype, tolerance.rtol)
     must = size > must_overflow
@@ -126,8 +153,7 @@ def _mask_mismatch(
     wrong = (infinite & ~may) | (must & ~infinite)
     wrong |= infinite & may & (np.signbit(got) != np.signbit(reference))
     if wrong.any():
-        index = int(wrong.argmax())
-        return index, f"{overflow_words(dtype)}, at {int(wrong.sum())} of {wrong.size} elements"
+        return wrong, f"{overflow_words(dtype)}, at {int(wrong.sum())} of {wrong.size} elements"
     return None
 
 
@@ -156,10 +182,10 @@ def _judge_finite(
     tolerance: Tolerance,
     allowance: Allowance,
     difference: Any,
-) -> OutputError:
+) -> tuple[OutputError, Any]:
     finite = np.isfinite(got) & np.isfinite(reference)
     if not finite.any():
-        return OutputError(name, 0.0)
+        return OutputError(name, 0.0), ~finite & False
     bound = tolerance.atol + tolerance.rtol * np.abs(np.where(finite, reference, 0.0))
     # A bound of zero asks for the reference rounded to the output's type.
     error = np.where(difference == 0, 0.0, difference / np.maximum(bound, 1e-300))
@@ -171,13 +197,13 @@ def _judge_finite(
     relative, slack = _relative_l2(difference, reference, finite, dtype)
     relative_allowed = max(tolerance.relative_l2, 2 * allowance.relative_l2)
     problem = ""
+    wrong = error > allowed
     if worst > allowed:
-        wrong = int((error > allowed).sum())
-        problem = f"{wrong} of {error.size} elements are off by more than is allowed"
+        problem = f"{int(wrong.sum())} of {error.size} elements are off by more than is allowed"
     elif relative > relative_allowed + slack:
         problem = f"the relative L2 error {relative:.2e} is above {relative_allowed:.2e}"
     ulps = ulp_distance(bits, encode(reference, dtype), dtype)
-    return OutputError(
+    judged = OutputError(
         name,
         worst,
         allowed=allowed,
@@ -190,6 +216,7 @@ def _judge_finite(
         expected=float(reference.flat[index]),
         problem=problem,
     )
+    return judged, wrong
 
 
 def _relative_l2(difference: Any, reference: Any, finite: Any, dtype: DType) -> tuple[float, float]:
