@@ -24,6 +24,7 @@ from astra_tui.model.check import (
     OutputError,
     OutputShare,
     PropertyResult,
+    WrongElement,
 )
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import AccessCount, Counters, LineCount
@@ -125,8 +126,8 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     YardstickEntry, ShippedTimes, ChainTimes, ShapeTimes, VersionTimes, FastestShipped,
     CheckReport, CaseResult,
     CaseTrail, Case,
-    Values, OutputError, ConditionResult, Finding, Acceptance, PropertyResult, FullSizeResult,
-    OutputShare, FakeResult, Diagnostic,
+    Values, OutputError, WrongElement, ConditionResult, Finding, Acceptance, PropertyResult,
+    FullSizeResult, OutputShare, FakeResult, Diagnostic,
     answers.TaskCases, SanitizerReport, answers.CountedEntry, Counters, AccessCount, LineCount,
     WorkloadTraffic, ArgumentTraffic, Waste, WastedTraffic, WorkloadShare,
     ComparedCounter, NcuReport, LaunchCounters, Metric, answers.SassEntry,

@@ -119,6 +119,24 @@ RUN = (
     ),
     flag("--temperature", metavar="X", type=float, help="the model's temperature, 0 to 2"),
     flag(
+        "--tool-calls",
+        metavar="N",
+        type=int,
+        help="uses of tools in one turn of an agent, such as compiling a draft (default: 12; 0: "
+        "agents have no tools)",
+    ),
+    flag(
+        "--tool-seconds",
+        metavar="S",
+        type=float,
+        help="seconds that the tools of one turn may take (default: 180)",
+    ),
+    switch(
+        "--drafts",
+        "let agents time drafts on the GPU, before you have seen their code (otherwise drafts run "
+        "on the emulator alone)",
+    ),
+    flag(
         "--role",
         "roles",
         metavar="ROLE.KEY=VALUE",

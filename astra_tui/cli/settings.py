@@ -28,6 +28,7 @@ from astra_tui.model.settings import (
     Role,
     RunSettings,
     TeamKind,
+    ToolLimits,
     WireChoice,
     api_key,
     check_device_name,
@@ -67,6 +68,12 @@ class Choices(msgspec.Struct, frozen=True):
     call_seconds: _Seconds | None = None
     roles: dict[Role, ModelSettings] | None = None
     """How single roles ask a model, where not as all: `[roles.coding]` with `model` and so on."""
+    tool_calls: _NotNegative | None = None
+    """Of tools, in one turn of an agent; 0: it has none."""
+    tool_seconds: _Seconds | None = None
+    tool_tokens: _AtLeastOne | None = None
+    drafts: bool | None = None
+    """Whether drafts of agents may be launched on the GPU."""
     sessions: str | None = None
     title: str | None = None
     linger_seconds: _Seconds | None = None
@@ -145,6 +152,16 @@ def run_settings(
         wire=choices.wire or known.wire,
         silence_seconds=choices.silence_seconds or known.silence_seconds,
         call_seconds=choices.call_seconds or known.call_seconds,
+        tools=_tools(choices, known.tools),
+    )
+
+
+def _tools(choices: Choices, known: ToolLimits) -> ToolLimits:
+    return ToolLimits(
+        known.calls if choices.tool_calls is None else choices.tool_calls,
+        choices.tool_seconds or known.seconds,
+        choices.tool_tokens or known.tokens,
+        known.drafts if choices.drafts is None else choices.drafts,
     )
 
 

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Protocol
 
 from astra_tui.engine.lab import Lab
-from astra_tui.engine.rerun import Checked, check, named_source, time_pair
+from astra_tui.engine.rerun import check, named_source, time_pair
 from astra_tui.engine.verify import Accepted
-from astra_tui.model.check import Case, worst_error
+from astra_tui.model.check import Case, Checked, worst_error
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.timing import TimingVerdict
 from astra_tui.model.verdict import Profile

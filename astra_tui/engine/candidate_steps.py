@@ -256,17 +256,6 @@ def errors_in(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
     return tuple(d for d in diagnostics if d.severity is Severity.ERROR)
 
 
-def describe_errors(errors: tuple[Diagnostic, ...]) -> str:
-    """The compiler's errors, one a line, as an agent or an engineer reads them."""
-    lines = []
-    for diagnostic in errors:
-        where = f"line {diagnostic.line}: " if diagnostic.line else ""
-        lines.append(f"{where}{diagnostic.message}")
-        if diagnostic.source_line:
-            lines.append(f"    {diagnostic.source_line.strip()}")
-    return "\n".join(lines)
-
-
 def describe_failures(record: Record, candidate: str) -> str:
     """What the tools found, or the first failed cases of a check with why each case exists."""
     known = record.state.candidate(candidate)

@@ -20,6 +20,7 @@ from astra_tui.lab.requests import (
     Check,
     Compile,
     Compiled,
+    Disassemble,
     NamedSource,
     Profile,
     ReadHardware,
@@ -35,6 +36,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.machine_code import Profiled
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
+from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Progress, Timing
@@ -244,6 +246,15 @@ class OpenedSource:
             except LabEnded as error:
                 yield self._unfinished(error.message)
 
+    async def check_cases(
+        self, cases: tuple[Case, ...], failures: int = 0
+    ) -> AsyncIterator[LabEvent]:
+        """Checks it on some cases alone, and stops after so many failed ones, with no report."""
+        async with self.lab.use_gpu():
+            request = Check(self.source, seed=self.lab.seed, only=cases, failures=failures)
+            async for event in self.lab.ask(request):
+                yield event
+
     def _unfinished(self, message: str) -> CheckReport:
         """The report of a check that its process did not survive."""
         task, digest = self.lab.task, content_hash(self.source.text)
@@ -273,6 +284,10 @@ class OpenedSource:
         Raises UserError when a workload cannot be run.
         """
         return await self.lab.one(Profile(self.source))
+
+    async def disassemble(self) -> Disassembly:
+        """The machine code of the kernels that workloads use. Raises UserError without any."""
+        return await self.lab.one(Disassemble(self.source))
 
     async def time(
         self, base: NamedSource, *, final: bool = False, workloads: tuple[str, ...] = ()

@@ -13,12 +13,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from astra_tui.engine.approvals import Approvals, Policy
-from astra_tui.engine.briefing import brief_for
 from astra_tui.engine.candidate_steps import (
     ProposalId,
     check_candidate,
     compile_candidate,
-    describe_errors,
     describe_failures,
     errors_in,
     profile_candidate,
@@ -36,11 +34,13 @@ from astra_tui.engine.proposal import Proposal, RoundContext
 from astra_tui.engine.record import Record, Store
 from astra_tui.engine.stops import FINISHED, Stop, check_budget, check_roofline, check_rounds
 from astra_tui.engine.winner import measure_winner
+from astra_tui.engine.workbench import DraftLabs
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.added_cases import check_added_case
 from astra_tui.model.author import Author
 from astra_tui.model.check import CheckVerdict
+from astra_tui.model.compilation import describe_errors
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -63,7 +63,7 @@ from astra_tui.model.events import (
     StopReason,
     TextStreamed,
 )
-from astra_tui.model.settings import Role, RunSettings
+from astra_tui.model.settings import EMULATOR, Role, RunSettings
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import BudgetSpent, Team, TeamUnavailable
@@ -98,14 +98,20 @@ class Engine:
         self.control = Control(self.record)
         self._settings = settings
         processes = max(1, min(settings.candidates, os.cpu_count() or 1))
+        lab = Lab(task, device.name, processes, self._quiet, seed=state.seed)
+        drafts = DraftLabs(lab)
+        if lab.has_times:
+            emulator = Lab(task, EMULATOR, processes, seed=state.seed)
+            drafts = DraftLabs(emulator, lab if settings.tools.drafts else None)
         self._context = RoundContext(
             task=task,
             settings=settings,
             record=self.record,
             team=team,
-            lab=Lab(task, device.name, processes, self._quiet, seed=state.seed),
+            lab=lab,
             approvals=Approvals(self.record, self.desk, policies, wait_for_engineer),
             control=self.control,
+            drafts=drafts,
         )
 
     @property
@@ -197,6 +203,7 @@ class Engine:
         if self._watch is not None:
             self._watch.close()
         self._context.lab.close()
+        self._context.drafts.emulator.close()
         await self._context.team.close()
         self.record.emit(SessionClosed(stop.reason, stop.message, self.state.digest()))
 
@@ -328,7 +335,7 @@ class Engine:
         await self._read_hardware(self.state.round(number).base, number)
         self.record.emit(StageBegan("plan", number))
         await self._read_profile(number)
-        brief = brief_for(self.record, self._context.task, number)
+        brief = self._context.brief(ProposalId(number))
         answer = await self._context.team.plan(brief, self._settings.candidates, self._stream)
         for index, draft in enumerate(answer.plans):
             plan = draft.plan.for_device(self.state.candidate(brief.base).is_timed)
@@ -345,7 +352,7 @@ class Engine:
         base = self.state.round(number).base
         if any(a.role == Role.PROFILING for a in self.state.candidate(base).analyses):
             return
-        brief = brief_for(self.record, self._context.task, number)
+        brief = self._context.brief(ProposalId(number))
         words = await self._context.team.read_profile(brief, self._stream)
         if words:
             author = self._context.team.author_of(Role.PROFILING)

@@ -6,6 +6,7 @@ continues where it stopped.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,6 @@ from astra_tui.engine.candidate_steps import (
     check_diff,
     compile_candidate,
     compile_errors,
-    describe_errors,
     describe_failures,
     errors_in,
     profile_candidate,
@@ -32,6 +32,7 @@ from astra_tui.engine.judging import judge_counters, judge_timed
 from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import check_gpu_budget
+from astra_tui.engine.workbench import DraftBench, DraftLabs
 from astra_tui.model.approval import (
     Answer,
     AnswerRefused,
@@ -43,6 +44,7 @@ from astra_tui.model.approval import (
 )
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import CheckVerdict
+from astra_tui.model.compilation import describe_errors
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -59,7 +61,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.settings import Role, RunSettings
 from astra_tui.model.state import ProposalState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import AnswerLost, Failure, NotWritten, Team
+from astra_tui.model.team import AnswerLost, Brief, Failure, NotWritten, Team
 from astra_tui.model.verdict import Outcome, RoundVerdict
 
 
@@ -74,6 +76,15 @@ class RoundContext:
     lab: Lab
     approvals: Approvals
     control: Control
+    drafts: DraftLabs
+
+    def brief(self, place: ProposalId) -> Brief:
+        """What an agent gets to know at a place, and where it may try what it thinks of."""
+        brief = brief_for(self.record, self.task, place.round)
+        if not self.settings.tools.calls:
+            return brief
+        parts = self.record, self.task, self.settings, self.drafts, place, brief.base
+        return dataclasses.replace(brief, bench=DraftBench(*parts))
 
 
 @dataclass(frozen=True)
@@ -163,7 +174,7 @@ class Proposal:
         """An edited plan as the team will code it. Raises CannotFollow."""
         if answer.plan is None:
             return answer
-        brief = brief_for(self.record, self.context.task, self.place.round)
+        brief = self.context.brief(self.place)
         plan = await self.context.team.follow(brief, self._state.plan, answer.plan)
         return replace(answer, plan=plan)
 
@@ -228,7 +239,7 @@ class Proposal:
     async def _write(self, failure: Failure | None) -> CodeWritten | CodeFailed:
         await self.context.control.checkpoint()
         self.record.emit(StageBegan("code", self.place.round, self.place.proposal))
-        brief = brief_for(self.record, self.context.task, self.place.round)
+        brief = self.context.brief(self.place)
         number = len(self._state.attempts)
         event: CodeWritten | CodeFailed
         try:
@@ -362,7 +373,7 @@ class Proposal:
         """Lets the testing agent add cases, for the first code of each plan that compiles."""
         if any(self._compiled(attempt) for attempt in self._state.attempts[:-1]):
             return
-        brief = brief_for(self.record, self.context.task, self.place.round)
+        brief = self.context.brief(self.place)
         known = {c.id for c in self.record.state.cases}
         for case in await self.context.team.cases(brief, self._plan, text):
             if case.id not in known:
@@ -377,7 +388,7 @@ class Proposal:
 
     async def _explain(self, candidate: str, text: str) -> _Failed:
         failure = Failure(text, "check", describe_failures(self.record, candidate))
-        brief = brief_for(self.record, self.context.task, self.place.round)
+        brief = self.context.brief(self.place)
         words = await self.context.team.explain(brief, text, failure)
         if words:
             author = self.context.team.author_of(Role.TESTING)

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from astra_tui.engine.lab import Lab
 from astra_tui.lab.requests import NamedSource
-from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict
+from astra_tui.model.check import Case, CaseResult, Checked, CheckReport
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A check with the results of its cases, whose report does not hold them."""
-
-    results: tuple[CaseResult, ...]
-    report: CheckReport
-
-    @property
-    def passed(self) -> bool:
-        """Whether every case has."""
-        return self.report.verdict is CheckVerdict.PASSED
 
 
 def named_source(text: str, hash_: str) -> NamedSource:

@@ -16,6 +16,7 @@ from astra_tui.model.compilation import (
 from astra_tui.model.machine_code import Profiled
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
+from astra_tui.model.sass import Disassembly
 from astra_tui.model.timing import Progress, Timing, WorkloadTiming
 from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.processes.escapes import Targets
@@ -85,6 +86,8 @@ class Check(Request[CaseCount | CaseResult | CheckReport], frozen=True):
     seed: int = 0
     known: tuple[CaseResult, ...] = ()
     only: tuple[Case, ...] | None = None
+    failures: int = 0
+    """After so many failed cases it ends, with no report; 0: never."""
 
 
 class Sanitized(msgspec.Struct, frozen=True):
@@ -106,6 +109,14 @@ class Sanitize(Request[Sanitized], frozen=True):
 
 class Profile(Request[Profiled], frozen=True):
     """Counts a correct source on every workload, and disassembles it."""
+
+    silence = CASE_SECONDS
+
+    source: NamedSource
+
+
+class Disassemble(Request[Disassembly], frozen=True):
+    """The machine code of the kernels that workloads use, of a source that may be wrong."""
 
     silence = CASE_SECONDS
 
@@ -173,5 +184,14 @@ class TryEscapes(Request[Escapes], frozen=True):
 
 
 LabRequest = (
-    Compile | Check | Sanitize | Profile | ReadHardware | Time | TimeShipped | Rest | TryEscapes
+    Compile
+    | Check
+    | Sanitize
+    | Profile
+    | Disassemble
+    | ReadHardware
+    | Time
+    | TimeShipped
+    | Rest
+    | TryEscapes
 )

@@ -18,12 +18,14 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.gpu.device import CudaDevice
 from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.execution import Source, read_source
+from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.devices import Opened, open_device
 from astra_tui.lab.explain.profile import profile_source
+from astra_tui.lab.explain.sass import disassemble
 from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
 from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.hardware_counters import read_source_counters
@@ -36,6 +38,7 @@ from astra_tui.lab.requests import (
     Check,
     Compile,
     Compiled,
+    Disassemble,
     Escapes,
     LabRequest,
     NamedSource,
@@ -53,7 +56,9 @@ from astra_tui.lab.upstream import task_headers, user_packages
 from astra_tui.lab.yardsticks import NotBuilt, open_yardsticks
 from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
 from astra_tui.model.check import CaseResult, CheckReport
+from astra_tui.model.compilation import describe_errors
 from astra_tui.model.errors import UserError
+from astra_tui.model.sass import Disassembly
 from astra_tui.model.task import KernelTask, Workload, load_task
 from astra_tui.model.task.yardstick_file import load_yardsticks
 from astra_tui.model.timing import Progress
@@ -97,6 +102,8 @@ class _Worker:
                 opened, facts = self._open(source), (device.name, device.attributes)
                 compiler, judge = self.compiler, checker.problem_of
                 yield profile_source(self.task, opened, compiler, *facts, judge)
+            case Disassemble(source):
+                yield self._disassemble(self._open(source))
             case Time():
                 yield from self._time(request)
             case TimeShipped():
@@ -209,6 +216,14 @@ class _Worker:
         expressions = self.checker.kernels_of(self._open(request.source))
         return Compiled.of(self.compiler.compile(request.source.text, expressions))
 
+    def _disassemble(self, source: Source) -> Disassembly:
+        attributes = self.opened.device.attributes
+        kernels = kernels_to_compile(self.task, source, workload_cases(self.task), attributes)
+        compilation = self.compiler.compile(source.text, kernels)
+        if not compilation.ok:
+            raise UserError(describe_errors(compilation.errors), file=source.file)
+        return disassemble(compilation)
+
     def _check(self, request: Check) -> Replies:
         self._draw_from(request.seed)
         source = self._open(request.source)
@@ -219,12 +234,15 @@ class _Worker:
             yield CaseCount(len(cases) + len(of_source))
         else:
             yield CaseCount(len(cases))
-        whole = request.only is None
+        whole, failed = request.only is None, 0
         for event in self.checker.check_source(
             source, cases, whole_suite=whole, known=request.known
         ):
             if isinstance(event, CaseResult):
                 yield msgspec.structs.replace(event, counters=None)
+                failed += not event.outcome.ok
+                if failed and failed == request.failures:
+                    return
             elif isinstance(event, CheckReport):
                 yield msgspec.structs.replace(event, cases=(), counters=None)
 

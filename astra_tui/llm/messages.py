@@ -52,6 +52,16 @@ class ToolSpec(msgspec.Struct, frozen=True):
     description: str
     parameters: Json
 
+    @property
+    def strict(self) -> bool:
+        """Whether a server may hold arguments to the schema: it has no optional ones, and no more.
+
+        (https://platform.openai.com/docs/guides/function-calling#strict-mode)
+        """
+        listed = set(self.parameters.get("properties", {}))
+        closed = self.parameters.get("additionalProperties") is False
+        return closed and listed == set(self.parameters.get("required", ()))
+
 
 class AnswerSchema(msgspec.Struct, frozen=True):
     """The JSON schema that a whole answer has to fit."""

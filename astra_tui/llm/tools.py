@@ -11,6 +11,8 @@ import msgspec
 from astra_tui.llm.errors import BadAnswer, LLMError
 from astra_tui.llm.messages import (
     LLM,
+    Delta,
+    DeltaKind,
     Json,
     Message,
     OnDelta,
@@ -26,6 +28,8 @@ from astra_tui.model.errors import UserError, nearest
 
 Handler = Callable[[Json], Awaitable[str]]
 """Does a call. Its UserErrors are told to the model; other exceptions are faults of ours."""
+
+NO_MORE = "There are no more tools in this turn. Answer now, with what you have."
 
 MAX_REPEATS = 2
 """How often the very same call is done; after that the model hears that nothing changes."""
@@ -49,12 +53,18 @@ async def run_tools(
 ) -> ToolRun:
     """Call the model and the tools it asks for, until it answers without asking.
 
-    Mistakes of the model (an unknown tool, bad arguments) are told to it. Raises BadAnswer after
-    `max_turns` replies, and what `complete` raises; the error's usage is that of all turns.
+    Mistakes of the model (an unknown tool, bad arguments) are told to it. In the last of
+    `max_turns` replies it has no tools. Raises BadAnswer where it asks for some all the same, and
+    what `complete` raises; the error's usage is that of all turns.
     """
     desk = ToolRunner(request.tools, handlers)
     usage = Usage()
     for turn in range(1, max_turns + 1):
+        if turn > 1 and on_delta is not None:
+            on_delta(Delta(DeltaKind.RESTART))
+        if turn == max_turns > 1:
+            last = Message(Speaker.USER, NO_MORE)
+            request = msgspec.structs.replace(request, tools=(), messages=(*request.messages, last))
         try:
             reply = await llm.complete(request, on_delta)
         except LLMError as error:

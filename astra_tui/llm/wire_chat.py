@@ -141,7 +141,7 @@ def _call(call: ToolCall) -> Json:
 
 
 def _tool(tool: ToolSpec) -> Json:
-    return {"type": "function", "function": msgspec.to_builtins(tool)}
+    return {"type": "function", "function": {**msgspec.to_builtins(tool), "strict": tool.strict}}
 
 
 def _response_format(request: Request, mode: SchemaMode) -> Json | None:

@@ -190,8 +190,7 @@ def _items(message: Message) -> list[Json]:
 
 
 def _tool(tool: ToolSpec) -> Json:
-    # Not strict: tools may have optional parameters, which strict schemas lack.
-    return {"type": "function", "strict": False, **msgspec.to_builtins(tool)}
+    return {"type": "function", **msgspec.to_builtins(tool), "strict": tool.strict}
 
 
 def _text_format(request: Request, mode: SchemaMode) -> Json | None:

@@ -342,3 +342,15 @@ class CheckReport(msgspec.Struct, frozen=True):
     def failed_cases(self) -> tuple[CaseResult, ...]:
         """The cases that speak against the candidate."""
         return tuple(c for c in self.cases if not c.outcome.ok)
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """A check with the results of its cases, whose report does not hold them."""
+
+    results: tuple[CaseResult, ...]
+    report: CheckReport
+
+    @property
+    def passed(self) -> bool:
+        """Whether every case has."""
+        return self.report.verdict is CheckVerdict.PASSED

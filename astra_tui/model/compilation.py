@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -45,6 +46,17 @@ class Diagnostic(msgspec.Struct, frozen=True, omit_defaults=True):
     column: int = 0
     source_line: str = ""
     kernel: str = ""
+
+
+def describe_errors(errors: Iterable[Diagnostic]) -> str:
+    """The compiler's errors, one a line, as an agent or an engineer reads them."""
+    lines = []
+    for diagnostic in errors:
+        where = f"line {diagnostic.line}: " if diagnostic.line else ""
+        lines.append(f"{where}{diagnostic.message}")
+        if diagnostic.source_line:
+            lines.append(f"    {diagnostic.source_line.strip()}")
+    return "\n".join(lines)
 
 
 class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):

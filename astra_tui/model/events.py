@@ -29,7 +29,7 @@ from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.sanitizer import SanitizerReport
-from astra_tui.model.settings import RunSettings
+from astra_tui.model.settings import Role, RunSettings
 from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
 from astra_tui.model.verdict import Profile, RoundVerdict
@@ -339,6 +339,27 @@ class ExchangeMade(Event, frozen=True, tag="exchange_made"):
     estimated: bool = False
 
 
+class ToolUsed(Event, frozen=True, tag="tool_used"):
+    """An agent used a tool in its turn: on a draft, or to look something up.
+
+    `subject` is what it was used on, `answer` the hash of what the agent was told, `summary` its
+    first line, and `cut` says what was left out of it, or not done, since a limit was reached.
+    """
+
+    round: int
+    role: Role
+    tool: str
+    subject: str
+    summary: str
+    answer: str
+    seconds: float
+    proposal: int = 0
+    draft: str = ""
+    """The hash of a source that was new."""
+    cut: str = ""
+    gpu_seconds: float = 0.0
+
+
 class StepRemembered(Event, frozen=True, tag="step_remembered"):
     """The single agent's conversation holds this step from now on; both texts by their hash."""
 
@@ -466,7 +487,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     CheckStarted,
     CaseChecked, CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened,
     WorkloadTimed, TimingFinished, ShippedTimed, AnalysisGiven, VerdictReached, BestChanged,
-    RoundClosed, NoteAdded, CaseAdded, CallReserved, ExchangeMade, StepRemembered,
+    RoundClosed, NoteAdded, CaseAdded, CallReserved, ExchangeMade, ToolUsed, StepRemembered,
     AutoApprovalSet, Paused, Resumed, ErrorOccurred, SessionClosed, RoundsTimed, GpuSampled,
     StageBegan, AnswerAwaited,
     TextStreamed,

@@ -48,6 +48,7 @@ from astra_tui.model.events import (
     SessionOpened,
     ShippedTimed,
     TimingFinished,
+    ToolUsed,
     VerdictReached,
     WorkloadTimed,
 )
@@ -387,6 +388,12 @@ def _call_reserved(state: SessionState, event: CallReserved) -> SessionState:
     return replace(state, usage=usage)
 
 
+def _tool_used(state: SessionState, event: ToolUsed) -> SessionState:
+    old = state.usage
+    spent = old.gpu_seconds + event.gpu_seconds
+    return replace(state, usage=replace(old, tools_used=old.tools_used + 1, gpu_seconds=spent))
+
+
 def _auto_set(state: SessionState, event: AutoApprovalSet) -> SessionState:
     spared = tuple(question.id for question in state.pending)
     return replace(state, auto=AutoApproval(event.mode, event.left, event.by, spared, True))
@@ -439,6 +446,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     CaseAdded: _case_added,
     CallReserved: _call_reserved,
     ExchangeMade: _exchanged,
+    ToolUsed: _tool_used,
     AutoApprovalSet: _auto_set,
     Paused: _paused,
     Resumed: _continued,

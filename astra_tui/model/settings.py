@@ -112,6 +112,19 @@ class Budget(msgspec.Struct, frozen=True):
     calls: int | None = None
 
 
+class ToolLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an agent may do in one turn, besides talking."""
+
+    calls: int = 12
+    """Of tools; 0: there are none."""
+    seconds: float = 180.0
+    """By the clock, for all of them."""
+    tokens: int = 24_000
+    """Of what all of them tell the agent, about."""
+    drafts: bool = False
+    """Whether drafts may be launched on the GPU, before an engineer has seen them."""
+
+
 class RunSettings(msgspec.Struct, frozen=True):
     """Everything that a run depends on, but for secrets, which it never holds."""
 
@@ -146,6 +159,7 @@ class RunSettings(msgspec.Struct, frozen=True):
     """The longest wait between two bytes of an answer."""
     call_seconds: float | None = None
     """The longest that one call may take."""
+    tools: ToolLimits = ToolLimits()
 
     def of_role(self, role: Role) -> ModelSettings:
         """How a role asks its model."""

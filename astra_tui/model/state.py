@@ -172,6 +172,7 @@ class Usage(msgspec.Struct, frozen=True):
     reserved: tuple[CallReserved, ...] = ()
     """Sendings of calls whose cost is not known yet, or never will be."""
     last_call: int = 0
+    tools_used: int = 0
 
     @property
     def tokens(self) -> int:

@@ -6,18 +6,20 @@ are steps of the loop; their results reach the agents as data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from astra_tui.model.author import Author
-from astra_tui.model.check import Case
+from astra_tui.model.check import Case, Checked
+from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.constraints import Constraint, Ruling
 from astra_tui.model.errors import UserError
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import Role
+from astra_tui.model.sass import Disassembly
+from astra_tui.model.settings import Role, ToolLimits
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
@@ -59,6 +61,55 @@ class Tried:
         return f"{REJECTED_BEFORE} {self.round}{reason}"
 
 
+class Turn(Protocol):
+    """One turn of an agent, with what it may do in it. Every use of a tool is journaled.
+
+    Drafts run on the emulator, and on a GPU only where the engineer allows it. Of the suite they
+    see the cases that never change. All verbs raise UserError, as for a draft that does not do.
+    """
+
+    limits: ToolLimits
+    may_time: bool
+    """Whether drafts may be timed."""
+
+    async def use(
+        self, tool: str, subject: str, do: Callable[[], Awaitable[str]], draft: str = ""
+    ) -> str:
+        """What a tool tells the agent, cut to what is left of the turn's limits.
+
+        `subject` says on what it is used; `draft` is a source that is new.
+        """
+        ...
+
+    async def compile(self, draft: str) -> tuple[Diagnostic, ...]:
+        """The compiler's errors; none where it compiles."""
+        ...
+
+    async def check(self, draft: str) -> Checked:
+        """The suite's cases, up to the first few failures. A gate it is not."""
+        ...
+
+    async def count(self, draft: str) -> Profile:
+        """The counters of a draft that is right on every workload."""
+        ...
+
+    async def disassemble(self, draft: str) -> Disassembly:
+        """The machine code."""
+        ...
+
+    async def time(self, draft: str) -> Timing:
+        """Paired times against the source to improve, of a draft that passed its check here."""
+        ...
+
+
+class Workbench(Protocol):
+    """Where agents try what they think of."""
+
+    def begin(self, role: Role) -> Turn:
+        """A turn of an agent, with all of its limits."""
+        ...
+
+
 @dataclass(frozen=True)
 class Brief:
     """What an agent gets to know: the task, the source to improve, and all that was learnt."""
@@ -79,6 +130,8 @@ class Brief:
     """The GPU whose times decide; None on the emulator, where counts do."""
     hardware: NcuReport | None = None
     """Its hardware counters on one workload, where they were asked for."""
+    bench: Workbench | None = field(default=None, compare=False, repr=False)
+    """Where drafts are tried; None where there are no tools."""
 
 
 @dataclass(frozen=True)

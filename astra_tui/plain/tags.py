@@ -18,6 +18,7 @@ from astra_tui.model.events import (
     Sanitized,
     StageBegan,
     TimingFinished,
+    ToolUsed,
     VerdictReached,
     WorkloadTimed,
 )
@@ -61,7 +62,7 @@ class PlanTags:
             case CodeWritten():
                 self._of_candidate[event.candidate] = event.proposal
                 return event.proposal
-            case CodeFailed() | VerdictReached():
+            case CodeFailed() | VerdictReached() | ToolUsed():
                 return event.proposal
             case StageBegan():
                 return None if event.stage == "hardware" else event.proposal

@@ -38,6 +38,7 @@ from astra_tui.model.events import (
     SessionOpened,
     ShippedTimed,
     TimingFinished,
+    ToolUsed,
     VerdictReached,
     WorkloadTimed,
 )
@@ -114,6 +115,12 @@ def _of_code(event: Event) -> Phrase | None:
             if event.error:
                 return Phrase(f"{text}; failed: {event.error}", Tone.BAD)
             return Phrase(text, Tone.DIM)
+        case ToolUsed():
+            what = event.tool if event.subject in event.summary else f"{event.tool} {event.subject}"
+            cut = f"; {event.cut}" if event.cut else ""
+            took = numbers.seconds(event.seconds)
+            text = f"{event.role.value} agent: {what}: {event.summary}{cut} ({took})"
+            return Phrase(text, Tone.CAUTION if event.cut else Tone.DIM)
     return None
 
 

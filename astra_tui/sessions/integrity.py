@@ -34,6 +34,7 @@ from astra_tui.model.events import (
     SessionClosed,
     SessionOpened,
     StepRemembered,
+    ToolUsed,
 )
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.folder import read_blob, writer_of
@@ -303,6 +304,8 @@ def _named(event: Event) -> tuple[str, ...]:
             return (event.machine_code,)
         case StepRemembered():
             return (event.prompt, event.answer)
+        case ToolUsed():
+            return (event.draft, event.answer)
     return ()
 
 

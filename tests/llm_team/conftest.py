@@ -10,8 +10,12 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from astra_tui.engine.candidate_steps import ProposalId
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
+from astra_tui.engine.lab import Lab
+from astra_tui.engine.record import Record
 from astra_tui.engine.teams import JournaledCalls, remembered_steps
+from astra_tui.engine.workbench import DraftBench, DraftLabs
 from astra_tui.llm import Endpoint, OpenAILLM, Prices
 from astra_tui.llm.messages import Request
 from astra_tui.llm.roles.conversation import Memory
@@ -22,7 +26,14 @@ from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import Event
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
-from astra_tui.model.settings import Approval, GatePolicy, ModelSettings, RunSettings, TeamKind
+from astra_tui.model.settings import (
+    Approval,
+    GatePolicy,
+    ModelSettings,
+    RunSettings,
+    TeamKind,
+    ToolLimits,
+)
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, Tried
@@ -86,8 +97,7 @@ QUIET = (
     reply("Step: testing, round 1. Add", {"cases": []}),
     reply("Step: testing", "The second half of the row is never read."),
     reply("Step: profiling", "Accesses are narrow."),
-    # The tools may be offered for any source to which a move applies.
-    reply("a look at the playbook", "No move fits."),
+    reply("a look around", "Nothing to add."),
 )
 
 
@@ -128,6 +138,15 @@ def profile_of(requests: int = 6144, instructions: int = 90_112) -> Profile:
         counters, 256, 128, 393_216,
     )  # fmt: skip
     return Profile("emulator", (workload,), (KernelUse("silu_and_mul<__half>", 24, 0, 0, 1.0),))
+
+
+def bench_at(folder: Path, task: KernelTask, **limits: Any) -> DraftBench:
+    """A bench on a journal of its own, as one has it in round 1."""
+    chosen = RunSettings(task.name, TeamKind.LLM, tools=ToolLimits(**limits))
+    opened = open_session(folder, task, chosen, Redactor([KEY]), 0)
+    record = Record(opened.journal, opened.state, lambda _: None)
+    base = record.store.put_source(task.baseline_file.read_text(encoding="utf-8"))
+    return DraftBench(record, task, chosen, DraftLabs(Lab(task)), ProposalId(1), base)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from msgspec import structs
 
@@ -19,6 +20,7 @@ from tests.llm.conftest import MODEL, Scripted
 from tests.llm_team.conftest import (
     QUIET,
     Team,
+    bench_at,
     brief_of,
     fence,
     notes_of,
@@ -148,14 +150,16 @@ def test_a_truncated_answer_is_asked_for_once_more(task: KernelTask, server: Scr
 
 
 def test_moves_are_tools_and_a_plan_may_name_one(
-    tasks: dict[str, KernelTask], server: Scripted, wire: str
+    tasks: dict[str, KernelTask], server: Scripted, wire: str, tmp_path: Path
 ) -> None:
-    brief = brief_of(tasks["merge_attn_states_lse"])
+    task = tasks["merge_attn_states_lse"]
+    bench = bench_at(tmp_path / "run", task)
+    brief = brief_of(task, bench=bench)
     name = "hoist_invariants"
     calls = [{"name": "list_moves", "arguments": {}}]
     looks = [{"name": "preview_move", "arguments": {"name": name}}]
     server.play(
-        {"when": {"user": "a look at the playbook"}, "tool_calls": calls},
+        {"when": {"user": "a look around"}, "tool_calls": calls},
         {"when": {"user": f"{name}:"}, "tool_calls": looks},
         {"when": {"user": "--- before"}, "text": "It hoists the weights."},
         planning(proposed("hoist the weights", move=name)),
@@ -168,8 +172,10 @@ def test_moves_are_tools_and_a_plan_may_name_one(
     rewritten = moves.get(name)
     assert rewritten is not None
     assert draft.plan.change == rewritten.plan.change
-    assert [b.purpose for b in log.settled] == ["moves", "moves", "moves", "plan"]
-    assert f"preview of {name}:" in log.settled[-1].request
+    assert [b.purpose for b in log.settled] == ["look", "look", "look", "plan"]
+    assert f"preview_move {name}:" in log.settled[-1].request
+    assert "It hoists the weights." in log.settled[-1].request
+    assert bench.record.state.usage.tools_used == 2
     assert "[calls preview_move" in log.settled[1].reply
 
     code = with_team(server, lambda t: t.code(brief, draft.plan, None, log.on_text))
@@ -184,9 +190,10 @@ def test_moves_are_tools_and_a_plan_may_name_one(
 
 
 def test_a_server_without_tools_is_told_of_the_moves_in_words(
-    tasks: dict[str, KernelTask], server: Scripted
+    tasks: dict[str, KernelTask], server: Scripted, tmp_path: Path
 ) -> None:
-    brief = brief_of(tasks["merge_attn_states_lse"])
+    task = tasks["merge_attn_states_lse"]
+    brief = brief_of(task, bench=bench_at(tmp_path / "run", task))
     refuse = [{"param": "tools", "message": "this server has no tools", "status": 400}]
     server.play(planning(proposed("hoist"), times=2), refuse=refuse)
     log = Team()
@@ -197,7 +204,7 @@ def test_a_server_without_tools_is_told_of_the_moves_in_words(
 
     answers = with_team(server, plan_twice, log)
     assert all(a.plans for a in answers)
-    assert [b.purpose for b in log.settled] == ["moves", "plan", "plan"]
+    assert [b.purpose for b in log.settled] == ["look", "plan", "plan"]
     assert "hoist_invariants: " in log.settled[-1].request
 
 

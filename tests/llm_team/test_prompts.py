@@ -25,6 +25,7 @@ from astra_tui.llm.roles.planning import planning_prompt
 from astra_tui.llm.roles.profiling import profiling_prompt
 from astra_tui.llm.roles.prompts import Data, compose, data_mark, prompt_text
 from astra_tui.llm.roles.testing import cases_prompt
+from astra_tui.llm.roles.toolbox import ARGUMENTS
 from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.launch import plan_of as launch_plan_of
@@ -101,6 +102,7 @@ def test_a_text_comes_back_from_its_block(text: str) -> None:
         "goal": "",
         "device": "",
         "said": "",
+        "tools": "",
     }
     prompt = compose("profile", words, data)
     blocks = re.findall(r'<data id="(\w+)" kind="task">\n(.*?)\n</data id="\1">', prompt, re.DOTALL)
@@ -121,7 +123,8 @@ def test_every_prompt_file_is_in_use() -> None:
     package = ROOT / "astra_tui" / "llm" / "roles"
     code = "".join(p.read_text(encoding="utf-8") for p in package.glob("*.py"))
     unused = [p.stem for p in PROMPTS if not re.search(rf"""["']{p.stem}["']""", code)]
-    assert unused == [f"{role}_system" for role in sorted(r.value for r in Role)]
+    systems = [f"{role.value}_system" for role in Role]
+    assert unused == sorted([*systems, *(f"tool_{name}" for name in ARGUMENTS)])
 
 
 def test_the_language_of_launch_plans_is_the_documented_one() -> None:

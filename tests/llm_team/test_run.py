@@ -128,7 +128,7 @@ def test_the_single_agent_runs_the_same_loop_in_one_conversation(
     without_tools = [body["messages"] for body in asked if "tools" not in body]
     for earlier, later in pairwise(without_tools):
         assert later[: len(earlier)] == earlier
-    assert [b.purpose for b in ran.settled if b.purpose != "moves"] == [
+    assert [b.purpose for b in ran.settled if b.purpose != "look"] == [
         "read profile", "plan", "code", "cases",
     ]  # fmt: skip
 
@@ -233,7 +233,7 @@ def test_a_server_that_ignores_its_limit_costs_one_answer_more(
     usage = ran.state.usage
     assert ran.of(SessionClosed)[0].reason in (StopReason.BUDGET, StopReason.TROUBLE)
     assert usage.estimated_calls == usage.calls > 1
-    assert usage.tokens <= 30_000 + limit
+    assert usage.tokens <= 30_000 + usage.output_tokens // usage.calls
 
 
 def test_a_call_that_a_kill_cut_off_counts_as_spent(
@@ -291,7 +291,7 @@ def test_advice_that_fails_costs_itself(tmp_path: Path, task: KernelTask, server
     server.play(
         {**failing, "when": {"system": "testing"}},
         {**failing, "when": {"system": "profiling"}},
-        {**failing, "when": {"user": "a look at the playbook"}},
+        {**failing, "when": {"user": "a look around"}},
         planning(proposed(BETTER)),
         coded(BETTER, source("better")),
     )

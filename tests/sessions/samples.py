@@ -54,6 +54,7 @@ from astra_tui.model.events import (
     StepRemembered,
     StopReason,
     TimingFinished,
+    ToolUsed,
     VerdictReached,
     WorkloadTimed,
 )
@@ -71,7 +72,7 @@ from astra_tui.model.plan import (
     Risk,
 )
 from astra_tui.model.sanitizer import SanitizerReport, SanitizerTool, SanitizerVerdict
-from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.model.settings import Role, RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import (
     Caveat,
@@ -271,6 +272,7 @@ def whole_session() -> list[Event]:
         rejected(PLAN_QUESTION),
         RejectionTakenBack(PLAN_QUESTION.id, ENGINEER),
         accepted(PLAN_QUESTION),
+        ToolUsed(1, Role.PLANNING, "count", "base", "12 sectors", "answer", 0.5, cut="the rest"),
         NoteAdded("mind the tail", ENGINEER),
         CaseAdded(CASE, ENGINEER),
         CodeFailed(1, 0, 0, "no code in the answer"),
@@ -314,7 +316,7 @@ def write_whole(folder: Path, events: Iterable[Event] = ()) -> Path:
             journal.put_source(source)
         state = SessionState()
         for event in events or whole_session():
-            if isinstance(event, ExchangeMade | StepRemembered):
+            if isinstance(event, ExchangeMade | StepRemembered | ToolUsed):
                 named = {n: journal.put(TEXTS[n]) for n in TEXTS if hasattr(event, n)}
                 event = replace(event, **named)
             if isinstance(event, SessionClosed):

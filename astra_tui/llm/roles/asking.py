@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -22,13 +22,14 @@ from astra_tui.llm.messages import (
     DeltaKind,
     Message,
     OnDelta,
+    Reply,
     Request,
     Speaker,
-    ToolSpec,
 )
 from astra_tui.llm.roles.conversation import Conversation
+from astra_tui.llm.roles.toolbox import Toolbox
 from astra_tui.llm.structured import ask
-from astra_tui.llm.tools import Handler, run_tools
+from astra_tui.llm.tools import run_tools
 from astra_tui.model.settings import ModelSettings, Role
 from astra_tui.model.team import OnText, TeamUnavailable
 
@@ -40,8 +41,6 @@ UNUSABLE = (BadAnswer, Truncated, DeadlineExceeded, RequestRefused)
 
 NO_ADVICE = (*UNUSABLE, TeamUnavailable)
 """Errors that cost advice and no more: a server that is gone shows in the next step that counts."""
-
-MAX_TOOL_TURNS = 6
 
 
 @dataclass(frozen=True)
@@ -70,13 +69,51 @@ class Asker:
         self._most_tokens = most_tokens
         self._has_tools = True
 
-    async def say(self, step: Step, on_text: OnText | None = None) -> str:
-        """The model's words. Raises BadAnswer and Truncated."""
+    async def say(
+        self, step: Step, on_text: OnText | None = None, box: Toolbox | None = None
+    ) -> str:
+        """The model's words, in the end, where it has a box of tools and its server knows tools.
+
+        Raises BadAnswer and Truncated.
+        """
+        request, deltas = self._request(step), _deltas(step.role, on_text)
         async with self._conversation.turn():
             with _outages():
-                reply = await self._llm.complete(self._request(step), _deltas(step.role, on_text))
+                reply = await self._use(box, request, deltas)
+                if reply is None:
+                    reply = await self._llm.complete(request, deltas)
             self._conversation.remember(step.prompt, reply.text)
         return reply.text
+
+    async def look(self, step: Step, box: Toolbox) -> str:
+        """The model's words after it has used tools; "" where its server has none.
+
+        Raises BadAnswer and Truncated.
+        """
+        async with self._conversation.turn():
+            with _outages():
+                reply = await self._use(box, self._request(step), None)
+            if reply is not None:
+                self._conversation.remember(step.prompt, reply.text)
+        return reply.text if reply is not None else ""
+
+    async def _use(
+        self, box: Toolbox | None, request: Request, on_delta: OnDelta | None
+    ) -> Reply | None:
+        """The last reply of a turn with tools; None where there are none."""
+        specs = box.specs if box is not None and self._has_tools else ()
+        if box is None or not specs:
+            return None
+        request = msgspec.structs.replace(request, tools=specs)
+        most = box.turn.limits.calls + 1
+        try:
+            run = await run_tools(self._llm, request, box.handlers, most, on_delta)
+        except RequestRefused:
+            if box.told:
+                raise
+            self._has_tools = False
+            return None
+        return run.reply
 
     async def ask(self, step: Step, answer_type: type[T], on_text: OnText | None = None) -> T:
         """A typed answer. Raises BadAnswer and Truncated."""
@@ -87,26 +124,6 @@ class Asker:
                 )
             self._conversation.remember(step.prompt, msgspec.json.encode(answer.value).decode())
         return answer.value
-
-    async def use_tools(
-        self, step: Step, tools: tuple[ToolSpec, ...], handlers: Mapping[str, Handler]
-    ) -> str:
-        """The model's words after it has used tools; empty where the server has no tools.
-
-        Raises BadAnswer and Truncated.
-        """
-        if not self._has_tools:
-            return ""
-        request = msgspec.structs.replace(self._request(step), tools=tools)
-        async with self._conversation.turn():
-            try:
-                with _outages():
-                    run = await run_tools(self._llm, request, handlers, MAX_TOOL_TURNS)
-            except RequestRefused:
-                self._has_tools = False
-                return ""
-            self._conversation.remember(step.prompt, run.reply.text)
-        return run.reply.text
 
     def _request(self, step: Step) -> Request:
         messages = (*self._conversation.opening(step.role), Message(Speaker.USER, step.prompt))

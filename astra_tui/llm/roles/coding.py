@@ -13,6 +13,7 @@ from astra_tui.llm.roles.asking import UNUSABLE, Asker, Step, retry_once
 from astra_tui.llm.roles.facts import device_text, plan_text, said_text, task_text
 from astra_tui.llm.roles.language import launch_plan_rules, refusals
 from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
+from astra_tui.llm.roles.toolbox import Toolbox, open_toolbox, tools_text
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.plan import Plan
@@ -42,6 +43,8 @@ ELISION = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Comments that stand for code which the model left out."""
+
+CODE_BEGINS = re.compile(r"^(?:\s*(?:```|~~~)|<{5,9} SEARCH|DRAFT )", re.MULTILINE)
 
 
 async def follow_edit(brief: Brief, shown: Plan, edited: Plan) -> Plan:
@@ -80,10 +83,13 @@ async def write_code(
     current = failure.source if failure is not None else brief.source
     purpose = "code" if failure is None else "repair"
 
+    box = open_toolbox(brief, Role.CODING, last=failure.source if failure is not None else "")
+
     async def attempt(remark: str) -> CodeDraft:
-        step = Step(Role.CODING, purpose, coding_prompt(brief, plan, failure) + remark)
-        answer = await asker.say(step, on_text)
-        return CodeDraft(read_source(answer, current), author, summary_of(answer))
+        step = Step(Role.CODING, purpose, coding_prompt(brief, plan, failure, box) + remark)
+        answer = await asker.say(step, on_text, box)
+        chosen = box.chosen(answer) if box is not None else None
+        return CodeDraft(chosen or read_source(answer, current), author, summary_of(answer))
 
     try:
         return await retry_once(attempt)
@@ -91,7 +97,9 @@ async def write_code(
         raise AnswerLost(f"the coding agent gave no usable code: {error.message}") from None
 
 
-def coding_prompt(brief: Brief, plan: Plan, failure: Failure | None) -> str:
+def coding_prompt(
+    brief: Brief, plan: Plan, failure: Failure | None, box: Toolbox | None = None
+) -> str:
     """The prompt for code; after a failure with the source that failed, and why."""
     current = failure.source if failure is not None else brief.source
     form = "form_blocks" if is_long(current) else "form_whole"
@@ -103,6 +111,7 @@ def coding_prompt(brief: Brief, plan: Plan, failure: Failure | None) -> str:
             "launch_plan": launch_plan_rules(),
             "refusals": refusals(),
             "failure": _failure_text(brief, failure),
+            "tools": f"{tools_text(box)}{prompt_text('choose_draft')}" if box is not None else "",
         },
         {
             "plan": Data("plan", plan_text(plan)),
@@ -133,9 +142,7 @@ def read_source(answer: str, current: str) -> str:
 
 def summary_of(answer: str) -> str:
     """What the model says before its code, on one line."""
-    before = re.split(r"^(?:\s*(?:```|~~~)|<{5,9} SEARCH)", answer, maxsplit=1, flags=re.MULTILINE)[
-        0
-    ]
+    before = CODE_BEGINS.split(answer, maxsplit=1)[0]
     return " ".join(before.split())[:MAX_SUMMARY]
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from astra_tui.llm.errors import LLMError
-from astra_tui.llm.messages import LLM, Attempts, OnDelta, Reply, Request, Usage
+from astra_tui.llm.messages import LLM, Attempts, OnDelta, Reply, Request, ToolCall, Usage
 from astra_tui.llm.prices import Prices, cost
 from astra_tui.model.team import BudgetSpent
 
@@ -123,9 +123,15 @@ class _Call:
 
 def transcript(request: Request) -> str:
     """The turns of a request as text."""
-    return "\n\n".join(f"[{m.role.value}]\n{m.content}" for m in request.messages)
+    return "\n\n".join(
+        f"[{m.role.value}]\n{_words(m.content, m.tool_calls)}" for m in request.messages
+    )
 
 
 def _said(reply: Reply) -> str:
-    calls = [f"[calls {call.name} {call.arguments}]" for call in reply.tool_calls]
-    return "\n".join([*([reply.text] if reply.text else []), *calls])
+    return _words(reply.text, reply.tool_calls)
+
+
+def _words(text: str, tool_calls: tuple[ToolCall, ...]) -> str:
+    calls = [f"[calls {call.name} {call.arguments}]" for call in tool_calls]
+    return "\n".join([*([text] if text else []), *calls])

@@ -1,11 +1,10 @@
-"""The playbook as tools of the planning agent: what applies, and what it would do."""
+"""The playbook for the planning agent: what applies, and what it would do."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 
-from astra_tui.llm.messages import Json, ToolSpec
 from astra_tui.llm.roles.prompts import clipped
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.hunks import unified_diff
@@ -15,22 +14,6 @@ from astra_tui.playbook.propose import withdrawn_moves
 
 MAX_DIFF = 8_000
 """Characters of a diff that a preview shows."""
-
-LIST_MOVES = ToolSpec(
-    "list_moves",
-    "The playbook moves that apply to the source, each with the change it makes.",
-    {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
-)
-PREVIEW_MOVE = ToolSpec(
-    "preview_move",
-    "What one move would do: its explanation and the diff of the source.",
-    {
-        "type": "object",
-        "properties": {"name": {"type": "string", "description": "a name from list_moves"}},
-        "required": ["name"],
-        "additionalProperties": False,
-    },
-)
 
 
 @dataclass(frozen=True)
@@ -60,25 +43,6 @@ class OfferedMoves:
         evidence = (observed.sentence for observed in plan.observations)
         lines = [plan.title, plan.bottleneck, *evidence, plan.change]
         return "\n".join([*lines, clipped(diff, MAX_DIFF)])
-
-
-class MoveTools:
-    """The handlers of the two tools; `shown` keeps what the model has looked at."""
-
-    specs = (LIST_MOVES, PREVIEW_MOVE)
-
-    def __init__(self, moves: OfferedMoves):
-        self._moves = moves
-        self.shown: dict[str, str] = {}
-        self.handlers = {LIST_MOVES.name: self._list, PREVIEW_MOVE.name: self._preview}
-
-    async def _list(self, arguments: Json) -> str:  # noqa: ARG002
-        return self._moves.listing()
-
-    async def _preview(self, arguments: Json) -> str:
-        name = str(arguments["name"])
-        self.shown[name] = self._moves.preview(name)
-        return self.shown[name]
 
 
 async def offered_moves(brief: Brief) -> OfferedMoves:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -18,8 +17,9 @@ from astra_tui.llm.roles.facts import (
     tried_text,
 )
 from astra_tui.llm.roles.language import refused_features
-from astra_tui.llm.roles.moves import MoveTools, OfferedMoves, offered_moves
+from astra_tui.llm.roles.moves import OfferedMoves, offered_moves
 from astra_tui.llm.roles.prompts import Data, clipped, compose, numbered, prompt_text
+from astra_tui.llm.roles.toolbox import open_toolbox, tools_text
 from astra_tui.model.author import Author
 from astra_tui.model.citations import METRICS
 from astra_tui.model.plan import (
@@ -110,7 +110,7 @@ async def make_plans(
 ) -> PlanAnswer:
     """At most `count` plans; none, with the reason, where the model gives no usable answer."""
     moves = await offered_moves(brief)
-    seen = await _look_at_moves(asker, brief, moves)
+    seen = await _look_around(asker, brief, moves)
     most = min(count, MAX_PLANS)
 
     async def attempt(remark: str) -> PlanningAnswer:
@@ -131,14 +131,8 @@ async def make_plans(
     return PlanAnswer(drafts, "" if len(drafts) == most else reason, moves.refused)
 
 
-def planning_prompt(
-    brief: Brief, count: int, moves: OfferedMoves, seen: dict[str, str] | None = None
-) -> str:
-    """The prompt for plans; `seen` are previews of moves that the agent asked for."""
-    shown = [
-        moves.listing(),
-        *(f"preview of {name}:\n{text}" for name, text in (seen or {}).items()),
-    ]
+def planning_prompt(brief: Brief, count: int, moves: OfferedMoves, seen: str = "") -> str:
+    """The prompt for plans; `seen` is what the agent's tools have told it."""
     return compose(
         "plan",
         {
@@ -156,27 +150,38 @@ def planning_prompt(
             "tried": Data("earlier plans", tried_text(brief.tried)),
             "said": Data("words of the engineer", said_text(brief)),
             "device": Data("device", device_text(brief)),
-            "moves": Data("playbook moves", "\n".join(shown)),
+            "moves": Data("playbook moves", moves.listing()),
+            "seen": Data("what your tools told you", seen),
         },
     )
 
 
-async def _look_at_moves(asker: Asker, brief: Brief, moves: OfferedMoves) -> dict[str, str]:
-    """Previews of the moves that the agent looked at; none where the model has no use for tools."""
-    if not moves.proposals:
-        return {}
-    tools = MoveTools(moves)
+async def _look_around(asker: Asker, brief: Brief, moves: OfferedMoves) -> str:
+    """What the agent's tools told it, and what it made of that; "" where it has no tools."""
+    box = open_toolbox(brief, Role.PLANNING, moves)
+    if box is None:
+        return ""
     prompt = compose(
-        "moves",
-        {"round": str(brief.round), "counts_legend": prompt_text("counts_legend")},
+        "look",
+        {
+            "round": str(brief.round),
+            "what": prompt_text("look_moves" if moves.proposals else "look_drafts").strip(),
+            "tools": tools_text(box),
+            "goal": goal_text(brief),
+            "counts_legend": prompt_text("counts_legend"),
+        },
         {
             "source": Data("kernel source", numbered(brief.source)),
             "profile": Data("profile", measured_text(brief)),
         },
     )
-    with suppress(*NO_ADVICE):  # What it has looked at so far still counts.
-        await asker.use_tools(Step(Role.PLANNING, "moves", prompt), tools.specs, tools.handlers)
-    return tools.shown
+    try:
+        said = await asker.look(Step(Role.PLANNING, "look", prompt), box)
+    except NO_ADVICE:  # What it has looked at so far still counts.
+        said = ""
+    if not box.told:
+        return ""
+    return f"{box.transcript()}\n\nwhat you made of it: {clipped(said, MAX_SENTENCE)}"
 
 
 def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:

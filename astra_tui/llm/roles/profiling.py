@@ -10,6 +10,7 @@ import re
 from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
 from astra_tui.llm.roles.facts import device_text, goal_text, measured_text, said_text, task_text
 from astra_tui.llm.roles.prompts import Data, compose, in_words, numbered, prompt_text
+from astra_tui.llm.roles.toolbox import Toolbox, open_toolbox, tools_text
 from astra_tui.model.settings import Role
 from astra_tui.model.team import Brief, OnText
 
@@ -20,18 +21,18 @@ async def name_bottleneck(asker: Asker, brief: Brief, on_text: OnText) -> str:
     """The bottleneck in words; empty without a profile, or where the model gave no answer."""
     if brief.profile is None:
         return ""
+    box = open_toolbox(brief, Role.PROFILING)
+    step = Step(Role.PROFILING, "read profile", profiling_prompt(brief, box))
     try:
-        said = await asker.say(
-            Step(Role.PROFILING, "read profile", profiling_prompt(brief)), on_text
-        )
+        said = await asker.say(step, on_text, box)
     except NO_ADVICE:
         return ""
-    return strike_numbers(
-        in_words(said, MAX_WORDS), f"{device_text(brief)}\n{measured_text(brief)}"
-    )
+    told = box.transcript() if box is not None else ""
+    known = f"{device_text(brief)}\n{measured_text(brief)}\n{told}"
+    return strike_numbers(in_words(said, MAX_WORDS), known)
 
 
-def profiling_prompt(brief: Brief) -> str:
+def profiling_prompt(brief: Brief, box: Toolbox | None = None) -> str:
     """The prompt for a reading of the profile."""
     return compose(
         "profile",
@@ -40,6 +41,7 @@ def profiling_prompt(brief: Brief) -> str:
             "words": str(MAX_WORDS),
             "counts_legend": prompt_text("counts_legend"),
             "goal": goal_text(brief),
+            "tools": tools_text(box),
         },
         {
             "task": Data("task", task_text(brief.task)),

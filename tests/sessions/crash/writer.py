@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from astra_tui.model.digest import content_hash
-from astra_tui.model.events import SYNCED, Event, ExchangeMade, StepRemembered
+from astra_tui.model.events import SYNCED, Event, ExchangeMade, StepRemembered, ToolUsed
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path
 from tests.sessions.samples import BASELINE_SOURCE, BETTER_SOURCE, TEXTS, whole_session
@@ -26,7 +26,7 @@ def events_to_write() -> list[Event]:
     hashes = {name: content_hash(text) for name, text in TEXTS.items()}
 
     def named(event: Event) -> Event:
-        if not isinstance(event, ExchangeMade | StepRemembered):
+        if not isinstance(event, ExchangeMade | StepRemembered | ToolUsed):
             return event
         return replace(event, **{n: h for n, h in hashes.items() if hasattr(event, n)})
 

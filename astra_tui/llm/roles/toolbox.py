@@ -1,0 +1,359 @@
+"""The tools of one turn: what an agent may try on drafts and look up, and what it is told.
+
+A draft is a source that is not a candidate: nothing is decided on it. Drafts have names, so that a
+source is written once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from astra_tui.llm.errors import BadAnswer
+from astra_tui.llm.fences import read_whole_file
+from astra_tui.llm.messages import Json, ToolSpec
+from astra_tui.llm.roles.facts import counters_text, device_text, hot_places
+from astra_tui.llm.roles.language import launch_plan_rules, refusals
+from astra_tui.llm.roles.moves import OfferedMoves
+from astra_tui.llm.roles.prompts import clipped, compose, prompt_text
+from astra_tui.llm.search_replace import apply_blocks, read_blocks
+from astra_tui.llm.tools import Handler
+from astra_tui.model.check import CaseResult, Checked
+from astra_tui.model.compilation import describe_errors
+from astra_tui.model.counters import Counters, add_counters
+from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.machine_code import instructions_by_line
+from astra_tui.model.sass import Disassembly
+from astra_tui.model.settings import Role, ToolLimits
+from astra_tui.model.team import Brief, Turn
+from astra_tui.model.timing import Timing
+from astra_tui.model.verdict import Profile
+
+BASE, LAST = "base", "last"
+"""The draft that is the source to improve; and the last attempt, where that failed."""
+
+MAX_INSTRUCTIONS = 120
+MAX_ERRORS = 4_000
+"""Characters of a compiler's errors."""
+MAX_WASTED = 8
+COMPARED = ("sectors", "requests", "warp_instructions", "bank_conflicts", "barriers", "shuffles")
+
+_BLOCK = re.compile(r"^<{5,9} SEARCH", re.MULTILINE)
+_CHOSEN = re.compile(r"^\s*DRAFT\s+(\w+)\s*$", re.MULTILINE)
+
+_DRAFT = {"draft": ("string", "the name of a draft, or base")}
+ARGUMENTS = {
+    "compile": {
+        "source": ("string", "a whole file, or SEARCH/REPLACE blocks that change `of`"),
+        "of": ("string", "the draft that blocks change; base where it is a whole file"),
+    },
+    "check": _DRAFT,
+    "count": _DRAFT,
+    "disassemble": {
+        **_DRAFT,
+        "first": ("integer", "the first source line to show; 0 for the histogram alone"),
+        "last": ("integer", "the last source line to show"),
+    },
+    "time": _DRAFT,
+    "read_launch_plan": {},
+    "read_device": {},
+    "list_moves": {},
+    "preview_move": {"name": ("string", "a name from list_moves")},
+}
+_OF_ROLE = {
+    Role.PLANNING: (
+        "list_moves",
+        "preview_move",
+        "compile",
+        "check",
+        "count",
+        "disassemble",
+        "time",
+        "read_launch_plan",
+        "read_device",
+    ),
+    Role.CODING: ("compile", "check", "count", "disassemble", "time"),
+    Role.PROFILING: ("disassemble", "read_device"),
+    Role.TESTING: (),
+}
+
+
+@dataclass
+class Toolbox:
+    """The tools of a role in one turn, and what it was told."""
+
+    turn: Turn
+    brief: Brief
+    role: Role
+    moves: OfferedMoves | None = None
+    drafts: dict[str, str] = field(default_factory=dict)
+    """Sources by the names that the agent has for them."""
+    told: list[tuple[str, str]] = field(default_factory=list)
+    """Each use with its answer."""
+    written: int = 0
+    """How many drafts the agent wrote."""
+
+    def __post_init__(self) -> None:
+        self.drafts.setdefault(BASE, self.brief.source)
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools that are of use here, as the model is told of them."""
+        names = (n for n in _OF_ROLE[self.role] if self._is_offered(n))
+        return tuple(_spec(n, prompt_text(f"tool_{n}").strip()) for n in names)
+
+    def _is_offered(self, name: str) -> bool:
+        if name == "time":
+            return self.turn.may_time
+        if name.endswith(("_move", "_moves")):
+            return self.moves is not None and bool(self.moves.proposals)
+        return True
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """What does the calls."""
+        return {name: getattr(self, f"_{name}") for name in ARGUMENTS}
+
+    def chosen(self, answer: str) -> str | None:
+        """The source of the draft that an answer names in place of a file. Raises BadAnswer."""
+        named = _CHOSEN.search(answer)
+        if named is None or "```" in answer:
+            return None
+        try:
+            return self._source(named[1])
+        except UserError as error:
+            raise BadAnswer(error.message, hint=error.hint) from None
+
+    def transcript(self) -> str:
+        """What was used and told, for a prompt that follows."""
+        return "\n\n".join(f"{call}:\n{answer}" for call, answer in self.told)
+
+    async def _use(
+        self, tool: str, subject: str, do: Callable[[], Awaitable[str]], draft: str = ""
+    ) -> str:
+        answer = await self.turn.use(tool, subject, do, draft)
+        self.told.append((f"{tool} {subject}".strip(), answer))
+        return answer
+
+    def _source(self, name: str) -> str:
+        if name not in self.drafts:
+            raise UserError(f"there is no draft '{name}'", hint=nearest(name, self.drafts))
+        return self.drafts[name]
+
+    async def _compile(self, arguments: Json) -> str:
+        name, text, problem = f"d{self.written + 1}", "", None
+        try:
+            text = self._written(str(arguments["source"]), str(arguments["of"]))
+        except UserError as error:
+            problem = error
+        else:
+            self.written += 1
+            self.drafts[name] = text
+
+        async def compile_draft() -> str:
+            if problem is not None:
+                raise problem
+            errors = await self.turn.compile(text)
+            if not errors:
+                return f"{name} compiles"
+            return f"{name} does not compile: {clipped(describe_errors(errors), MAX_ERRORS)}"
+
+        return await self._use("compile", name, compile_draft, text)
+
+    def _written(self, source: str, of: str) -> str:
+        """The source that was meant. Raises UserError."""
+        if _BLOCK.search(source):
+            return apply_blocks(self._source(of), read_blocks(source))
+        text = read_whole_file(source) if source.lstrip().startswith("```") else source
+        return text if text.endswith("\n") else f"{text}\n"
+
+    async def _check(self, arguments: Json) -> str:
+        name = str(arguments["draft"])
+
+        async def check_draft() -> str:
+            return f"{name} {check_text(await self.turn.check(self._source(name)))}"
+
+        return await self._use("check", name, check_draft)
+
+    async def _count(self, arguments: Json) -> str:
+        name = str(arguments["draft"])
+
+        async def count_draft() -> str:
+            source = self._source(name)
+            profile = await self.turn.count(source)
+            return "\n".join(count_lines(name, source, profile, self.brief.profile))
+
+        return await self._use("count", name, count_draft)
+
+    async def _disassemble(self, arguments: Json) -> str:
+        name = str(arguments["draft"])
+        first, last = (int(arguments[key]) for key in ("first", "last"))
+
+        async def disassemble_draft() -> str:
+            found = await self.turn.disassemble(self._source(name))
+            return "\n".join(code_lines(name, found, first, last))
+
+        return await self._use("disassemble", name, disassemble_draft)
+
+    async def _time(self, arguments: Json) -> str:
+        name = str(arguments["draft"])
+
+        async def time_draft() -> str:
+            return "\n".join(time_lines(name, await self.turn.time(self._source(name))))
+
+        return await self._use("time", name, time_draft)
+
+    async def _read_launch_plan(self, _arguments: Json) -> str:
+        return await self._look_up("read_launch_plan", "", launch_plan_rules)
+
+    async def _read_device(self, _arguments: Json) -> str:
+        def text() -> str:
+            return (
+                f"{device_text(self.brief)}\nThe check runs on the emulator on every device; it "
+                f"refuses code that needs one of these:\n{refusals()}"
+            )
+
+        return await self._look_up("read_device", "", text)
+
+    async def _list_moves(self, _arguments: Json) -> str:
+        assert self.moves is not None
+        return await self._look_up("list_moves", "", self.moves.listing)
+
+    async def _preview_move(self, arguments: Json) -> str:
+        moves, name = self.moves, str(arguments["name"])
+        assert moves is not None
+
+        def text() -> str:
+            preview = moves.preview(name)
+            proposal = moves.get(name)
+            assert proposal is not None
+            self.drafts[name] = proposal.source
+            return f"its code is the draft {name}\n{preview}"
+
+        return await self._look_up("preview_move", name, text)
+
+    async def _look_up(self, tool: str, subject: str, text: Callable[[], str]) -> str:
+        async def answer() -> str:
+            return text()
+
+        return await self._use(tool, subject, answer)
+
+
+def tools_text(box: Toolbox | None) -> str:
+    """What an agent is told of its tools; "" where it has none."""
+    if box is None or not box.specs:
+        return ""
+    return compose("tools", _limits(box.turn.limits), {})
+
+
+def _limits(limits: ToolLimits) -> dict[str, str]:
+    return {
+        "calls": str(limits.calls),
+        "seconds": f"{limits.seconds:g}",
+        "tokens": f"{limits.tokens:,}",
+    }
+
+
+def check_text(checked: Checked) -> str:
+    """How a check of a draft ended, with the first wrong elements of the first failed cases."""
+    failed = [r for r in checked.results if not r.outcome.ok]
+    if not failed and checked.passed:
+        return f"passed {len(checked.results)} cases"
+    lines = [f"failed: {checked.report.message}"]
+    return "\n".join([*lines, *(line for result in failed for line in case_lines(result))])
+
+
+def case_lines(result: CaseResult) -> Iterator[str]:
+    """A failed case: its sizes, why it exists, and what is wrong, a line each."""
+    case = result.case
+    sizes = ", ".join(f"{name} = {size}" for name, size in case.dims.items())
+    yield f"case {case.id} ({sizes}; {case.why}): {result.message}"
+    for output in result.outputs:
+        yield from (f"    {line}" for line in output.describe_wrong())
+
+
+def count_lines(name: str, source: str, profile: Profile, base: Profile | None) -> Iterator[str]:
+    """Counters of a draft against the base's, by workload, then by line; and wasted bytes."""
+    known = {w.workload: w.counters for w in base.workloads} if base else {}
+    counters = add_counters(w.counters for w in profile.workloads)
+    of_base = add_counters(known.values()) if known else None
+    yield f"{name}, counted, all workloads: {_compared(counters, of_base)}"
+    for w in profile.workloads:
+        yield f"workload {w.workload}: {_compared(w.counters, known.get(w.workload))}"
+    for k in profile.kernels:
+        yield (
+            f"kernel {k.kernel}: {k.registers} registers, {k.spill_bytes} bytes spilled, "
+            f"{k.shared_bytes} bytes of shared memory, occupancy {k.occupancy:.2f}"
+        )
+    for wasted in profile.wasted[:MAX_WASTED]:
+        yield f"moved in vain: {wasted.describe()}"
+    texts = source.split("\n")
+    for (number, header), counted in hot_places(counters):
+        text = texts[number - 1].strip() if not header and 0 < number <= len(texts) else header
+        yield f"line {number}: {clipped(text, 100)}: {counted}"
+
+
+def _compared(counters: Counters, base: Counters | None) -> str:
+    """The counts of one workload, with the base's where they differ."""
+    if base is None:
+        return counters_text(counters)
+    words = []
+    for key in COMPARED:
+        new, old = (int(getattr(c, key)) for c in (counters, base))
+        change = f" (base {old}, {new / old - 1:+.1%})" if old and new != old else ""
+        change = f" (base {old})" if not old and new else change
+        words.append(f"{new} {key.replace('_', ' ')}{change}")
+    return ", ".join(words)
+
+
+def code_lines(name: str, found: Disassembly, first: int, last: int) -> Iterator[str]:
+    """A histogram of each kernel, and the instructions of some source lines."""
+    if not found.available:
+        raise UserError(f"{name} has no machine code here: {found.problem}", hint=found.remedy)
+    for kernel in found.kernels:
+        rows = ", ".join(
+            f"{row.count} {row.name}" + (f" ({row.in_loops} in loops)" if row.in_loops else "")
+            for row in kernel.histogram
+        )
+        yield f"kernel {kernel.name}: {rows}"
+    by_line = instructions_by_line(found.kernels)
+    shown = [(n, i) for n in range(first, last + 1) if n for i in by_line.get(n, ())]
+    for number, instruction in shown[:MAX_INSTRUCTIONS]:
+        yield f"line {number}: {instruction.text}"
+    if len(shown) > MAX_INSTRUCTIONS:
+        yield f"[{len(shown) - MAX_INSTRUCTIONS} instructions more: ask for fewer lines]"
+
+
+def time_lines(name: str, timing: Timing) -> Iterator[str]:
+    """Paired times of a draft, by workload."""
+    mean = timing.speedup
+    yield (
+        f"{name} against base on {timing.gpu}, base's time over its: {mean.value:.3f} "
+        f"[{mean.low:.3f}, {mean.high:.3f}], {timing.verdict.value}"
+    )
+    yield from timing.reasons
+    for w in timing.workloads:
+        ratio = w.cold.speedup
+        yield (
+            f"workload {w.workload}: {ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}], "
+            f"{w.cold.candidate_us:.2f} us"
+        )
+
+
+def _spec(name: str, description: str) -> ToolSpec:
+    """In the strict dialect: every argument is required, and there are no others."""
+    arguments = ARGUMENTS[name]
+    properties = {key: {"type": t, "description": about} for key, (t, about) in arguments.items()}
+    schema = {"type": "object", "properties": properties, "required": [*arguments]}
+    return ToolSpec(name, description, {**schema, "additionalProperties": False})
+
+
+def open_toolbox(
+    brief: Brief, role: Role, moves: OfferedMoves | None = None, last: str = ""
+) -> Toolbox | None:
+    """The tools of a turn that begins now; None where there are none."""
+    if brief.bench is None:
+        return None
+    drafts = {LAST: last} if last else {}
+    return Toolbox(brief.bench.begin(role), brief, role, moves, drafts)

@@ -1,0 +1,163 @@
+"""Agents that try drafts in their turns: real compiler, emulator and journal, a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_tui.llm.roles.toolbox import ARGUMENTS, Toolbox, open_toolbox, tools_text
+from astra_tui.model.digest import content_hash
+from astra_tui.model.events import CodeWritten, ExchangeMade, ToolUsed
+from astra_tui.model.settings import Role, ToolLimits
+from astra_tui.model.task import KernelTask
+from astra_tui.present.events import describe
+from astra_tui.sessions.integrity import read_session
+from tests.llm.conftest import Scripted
+from tests.llm_team.conftest import (
+    QUIET,
+    Team,
+    bench_at,
+    brief_of,
+    plan_of,
+    planning,
+    proposed,
+    reply,
+    run_engine,
+    source,
+    with_team,
+)
+
+pytestmark = pytest.mark.usefixtures("kept_labs")
+
+
+def calls(when: str, name: str, **arguments: Any) -> dict[str, Any]:
+    """The scripted model asks for a tool."""
+    return {"when": {"user": when}, "tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def test_a_coder_mends_its_draft_in_its_turn(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    server.play(
+        *QUIET,
+        planning(proposed("read pairs")),
+        calls("title: read pairs", "compile", source=source("broken"), of="base"),
+        calls("d1 does not compile", "compile", source=source("wrong"), of="base"),
+        calls("d2 compiles", "check", draft="d2"),
+        calls("d2 failed", "compile", source=source("better"), of="base"),
+        calls("d3 compiles", "check", draft="d3"),
+        calls("d3 passed", "count", draft="d3"),
+        calls("d3, counted", "disassemble", draft="d3", first=1, last=60),
+        reply("kernel silu", "Pairs are read at once.\nDRAFT d3\n"),
+    )
+    ran = run_engine(tmp_path / "run", task, server, rounds=1)
+
+    (code,) = ran.of(CodeWritten)
+    assert code.candidate == content_hash(source("better"))
+    assert code.summary == "Pairs are read at once."
+    assert ran.state.best == code.candidate
+    used = ran.of(ToolUsed)
+    assert [(u.role, u.tool, u.subject) for u in used] == [
+        (Role.CODING, *which)
+        for which in (
+            ("compile", "d1"), ("compile", "d2"), ("check", "d2"), ("compile", "d3"),
+            ("check", "d3"), ("count", "d3"), ("disassemble", "d3"),
+        )
+    ]  # fmt: skip
+    told = [ran.opened.journal.get(u.answer) for u in used]
+    assert 'line 22: identifier "reciprocal" is undefined' in told[0]
+    assert ran.opened.journal.get(used[0].draft) == source("broken")
+    assert "should be" in told[2]
+    assert "in all rows" in told[2]
+    assert "(base " in told[5]
+    assert "LDG" in told[6]
+    assert not [u.cut for u in used if u.cut]
+    assert ran.state.usage.tools_used == len(used)
+    # It is replayed and shown as what it was.
+    assert read_session(tmp_path / "run").state.digest() == ran.state.digest()
+    shown = describe(used[0])
+    assert shown is not None
+    assert shown.words.startswith("coding agent: compile: d1 does not compile: line 22: ")
+    asked = [ran.opened.journal.get(e.request) for e in ran.of(ExchangeMade) if e.purpose == "code"]
+    assert "[calls check" in asked[-1]
+
+
+def turn(box: Toolbox, *uses: tuple[str, dict[str, Any]]) -> list[str]:
+    async def scenario() -> list[str]:
+        return [await box.handlers[name](arguments) for name, arguments in uses]
+
+    return asyncio.run(scenario())
+
+
+def box_at(folder: Path, task: KernelTask, role: Role = Role.CODING, **limits: Any) -> Toolbox:
+    box = open_toolbox(brief_of(task, bench=bench_at(folder, task, **limits)), role)
+    assert box is not None
+    return box
+
+
+LOOK = ("read_device", dict[str, Any]())
+
+
+def test_a_turn_ends_at_its_limits_and_says_so(tmp_path: Path, task: KernelTask) -> None:
+    box = box_at(tmp_path / "calls", task, calls=2)
+    *fine, refused = turn(box, LOOK, LOOK, LOOK)
+    assert all("emulator" in answer for answer in fine)
+    assert refused == "error: all 2 calls of tools in this turn are used; answer now"
+    box = box_at(tmp_path / "tokens", task, tokens=20)
+    (cut, refused) = turn(box, LOOK, LOOK)
+    assert cut[80:].endswith(" characters were left out: 20 tokens a turn]")
+    assert "the 20 tokens of tools in this turn are used" in refused
+    box = box_at(tmp_path / "seconds", task, seconds=0.05)
+    late = turn(box, ("check", {"draft": "base"}), LOOK)
+    assert [answer.startswith("error: ") for answer in late] == [True, True]
+    assert "0.05 s of tools in this turn are used" in late[0]
+
+
+def test_mistakes_are_told_and_never_raised(tmp_path: Path, task: KernelTask) -> None:
+    box = box_at(tmp_path / "run", task)
+    blocks = "<<<<<<< SEARCH\nno such line\n=======\nx\n>>>>>>> REPLACE\n"
+    answers = turn(
+        box,
+        ("check", {"draft": "d9"}),
+        ("compile", {"source": blocks, "of": "base"}),
+        ("compile", {"source": "__global__ void k() {}", "of": "base"}),
+        ("count", {"draft": "d1"}),
+        ("time", {"draft": "base"}),
+    )
+    assert all("error: " in answer or "does not compile" in answer for answer in answers)
+    assert "there is no draft 'd9'" in answers[0]
+    assert "launch plan" in answers[2]
+    assert "drafts are not timed here" in answers[4]
+
+
+def test_blocks_change_a_draft(tmp_path: Path, task: KernelTask) -> None:
+    box = box_at(tmp_path / "run", task)
+    blocks = "<<<<<<< SEARCH\n/* @launch\n=======\n// mine\n/* @launch\n>>>>>>> REPLACE\n"
+    assert turn(box, ("compile", {"source": blocks, "of": "base"})) == ["d1 compiles"]
+    assert box.drafts["d1"] == box.brief.source.replace("/* @launch", "// mine\n/* @launch")
+
+
+def test_tools_are_strict_and_offered_by_role_and_device(tmp_path: Path, task: KernelTask) -> None:
+    for role in Role:
+        box = box_at(tmp_path / role.value, task, role)
+        names = [spec.name for spec in box.specs]
+        assert all(spec.strict for spec in box.specs)
+        assert set(names) <= set(ARGUMENTS) == set(box.handlers)
+        assert "time" not in names, "drafts are never launched on a GPU that no one allowed"
+        assert bool(tools_text(box)) == bool(names)
+        for limit in (f"{ToolLimits().calls} calls", f"{ToolLimits().seconds:g} s"):
+            assert (limit in tools_text(box)) == bool(names)
+
+
+def test_without_tools_no_one_hears_of_them(task: KernelTask, server: Scripted) -> None:
+    server.play(reply("title: read pairs", f"Pairs.\n```cuda\n{source('better')}```\n"))
+    log = Team()
+    with_team(
+        server, lambda t: t.code(brief_of(task), plan_of("read pairs"), None, log.on_text), log
+    )
+    (sent,) = server.requests()
+    assert "tools" not in sent
+    assert "DRAFT" not in log.settled[0].request
