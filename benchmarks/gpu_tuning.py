@@ -228,14 +228,16 @@ def table(name: str, task: Mapping[str, Any]) -> list[str]:
     for workload, predicted in task["predicted_us"].items():
         final = {t["trial"]: t["us"] for t in task["retimed"][workload] if t.get("us")}
         best, chosen = task["best_of_full"][workload], task["chosen"][workload]
-        share = final[best] / final[chosen]
-        reached.append(share)
+        counts = (len(predicted), len(task["times"][workload]), len(task["search_times"][workload]))
+        us = [f"{final[t]:.2f}" if t in final else "-" for t in (0, best, chosen)]
+        share = final[best] / final[chosen] if {best, chosen} <= final.keys() else None
+        reached += [share] if share else []
+        shown = f"{100 * share:.1f} %" if share else "no valid final time"
         lines.append(
-            f"| {workload} | {len(predicted)} | {len(task['times'][workload])} "
-            f"| {len(task['search_times'][workload])} | {final[0]:.2f} | {final[best]:.2f} "
-            f"| {final[chosen]:.2f} | {100 * share:.1f} % |"
+            f"| {workload} | {' | '.join(map(str, counts))} | {' | '.join(us)} | {shown} |"
         )
-    lines.append(f"| mean | | | | | | | {100 * statistics.geometric_mean(reached):.1f} % |")
+    if reached:
+        lines.append(f"| mean | | | | | | | {100 * statistics.geometric_mean(reached):.1f} % |")
     return [*lines, *_replays(task), ""]
 
 
