@@ -173,7 +173,7 @@ RUN = (
         "--roofline",
         metavar="SHARE",
         type=float,
-        help="stop at this share of a copy's speed on every workload (default: 0.95; 0: never)",
+        help="stop at this share of a copy's speed on every workload (default: 0.98; 0: never)",
     ),
     flag("--config", metavar="FILE", help="a TOML file of settings"),
     flag(

@@ -8,6 +8,7 @@ from astra_tui.model.events import StopReason
 from astra_tui.model.settings import Budget
 from astra_tui.model.state import SessionState, Usage
 from astra_tui.model.team import BudgetSpent
+from astra_tui.model.timing import Timing
 
 if TYPE_CHECKING:
     from astra_tui.llm import Prices
@@ -106,12 +107,25 @@ def check_roofline(state: SessionState, share: float) -> None:
     The floor is a copy of as many bytes, measured on the same GPU. A share of 0 never stops.
     """
     timings = state.candidate(state.best).timings
-    if not share or not timings:
-        return
-    reached = [w.of_floor for w in timings[-1].timing.workloads]
-    shares = [s for s in reached if s is not None]
-    if shares and len(shares) == len(reached) and min(shares) >= share:
-        raise Stop(
-            StopReason.ROOFLINE,
-            f"every workload runs at {100 * min(shares):.0f} % or more of what a copy needs",
-        )
+    reached = at_roof(timings[-1].timing, share) if share and timings else ""
+    if reached:
+        raise Stop(StopReason.ROOFLINE, reached)
+
+
+def at_roof(timing: Timing, share: float) -> str:
+    """Why nothing is left to gain: each workload's time, its floor and the share of it that is
+    reached. "" where a workload is further from its floor than `share` allows, has none, or has a
+    time that may decide nothing.
+    """
+    found = [(w, w.of_floor) for w in timing.workloads if w.floor and not w.invalidated]
+    shares = [(w, reached) for w, reached in found if reached is not None and reached >= share]
+    if not shares or len(shares) < len(timing.workloads):
+        return ""
+    each = "; ".join(
+        f"{w.workload} {(w.chained or w.cold).candidate_us:.2f} us, floor {w.floor.us:.2f} us "
+        f"({100 * reached:.0f} %)"
+        for w, reached in shares
+        if w.floor
+    )
+    left = 100 * (1 - share)
+    return f"at most {left:.2g} % is left on every workload, by a copy of as many bytes: {each}"
