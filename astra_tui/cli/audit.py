@@ -73,7 +73,7 @@ def run(options: Options) -> int:
     from astra_tui.cli.answers import AuditAnswer
     from astra_tui.lab.audit.running import Results, items_of, run_audit, select
     from astra_tui.lab.audit.zoo import read_zoo
-    from astra_tui.plain.audit import print_audit
+    from astra_tui.present.outcomes import audit_blocks
 
     zoo = read_zoo(_zoo_folder(options.zoo))
     items = select(items_of(zoo, options.mutants), options.kind, options.only)
@@ -93,10 +93,10 @@ def run(options: Options) -> int:
         )
     summary = summarise(results.head, _command(options), results.of(items))
     code = ExitCode.FAILED if summary.failures else ExitCode.OK
-    if options.json:
-        plain.print_json(AuditAnswer(int(code), summary, tuple(results.of(items))))
-    else:
-        print_audit(summary, {r.id: r.message for r in results.of(items) if r.fails})
+    records = tuple(results.of(items))
+    messages = {r.id: r.message for r in records if r.fails}
+    answer = AuditAnswer(int(code), summary, records)
+    plain.print_answer(answer, options.json, lambda: audit_blocks(summary, messages))
     return code
 
 

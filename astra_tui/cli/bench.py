@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from astra_tui.model.check import CheckReport
     from astra_tui.model.events import RoundsTimed
     from astra_tui.model.task import KernelTask, Workload
+    from astra_tui.present.document import Block
 
 _COUNT = "without a GPU, memory traffic and instructions are counted: astra-tui counters"
 
@@ -102,7 +103,7 @@ def run(options: Options) -> int:
         task, protocol = wanted.task.name, wanted.protocol
         plain.print_json(BenchAnswer(int(code), task, protocol, environment, sources, comparisons))
     elif comparisons:
-        _print(wanted, environment, reports, comparisons)
+        plain.print_blocks(_blocks(wanted, environment, reports, comparisons))
     return code
 
 
@@ -205,20 +206,25 @@ def _comparisons(wanted: _Wanted, timings: Iterable[Timing]) -> tuple[BenchCompa
     )
 
 
-def _print(
+def _blocks(
     wanted: _Wanted,
     environment: BenchEnvironment,
     reports: Sequence[CheckReport],
     comparisons: Sequence[BenchComparison],
-) -> None:
-    from astra_tui.plain.console import print_blocks
-    from astra_tui.plain.timing import print_environment
-    from astra_tui.present.timing import CaveatMarks, Names, paper_blocks, timing_blocks
+) -> list[Block]:
+    from astra_tui.present.document import Section
+    from astra_tui.present.timing import (
+        CaveatMarks,
+        Names,
+        circumstances_blocks,
+        paper_blocks,
+        timing_blocks,
+    )
     from astra_tui.present.words import device_words
 
     named = {str(file): n for (file, _), n in zip(wanted.sources, wanted.names, strict=True)}
     gpu = device_words(environment.device, environment.gpu)
-    print_environment(
+    blocks = circumstances_blocks(
         f"{wanted.task.name}: {gpu}, {environment.compiler}, {environment.arch}",
         [f"{named[r.source]}: {r.message}" for r in reports],
         wanted.protocol,
@@ -227,7 +233,9 @@ def _print(
     for candidate, found in zip(candidates, comparisons, strict=True):
         names, timing = Names(base, candidate), found.timing
         if wanted.protocol == "paper":
-            print_blocks(paper_blocks(timing, names))
-            continue
-        marks = CaveatMarks.of_timing(timing.workloads)
-        print_blocks(timing_blocks(timing, names, marks, found.minimum_detectable))
+            parts = paper_blocks(timing, names)
+        else:
+            marks = CaveatMarks.of_timing(timing.workloads)
+            parts = timing_blocks(timing, names, marks, found.minimum_detectable)
+        blocks.append(Section(candidate, "", tuple(parts)))
+    return blocks

@@ -70,7 +70,7 @@ class _Errors:
 def run(options: Options) -> int:
     """Checks one task, or all; prints a summary of each source, or one JSON object."""
     from astra_tui.cli.answers import CheckAnswer
-    from astra_tui.plain.reports import print_report_table
+    from astra_tui.present.checks import reports_blocks
 
     if options.all == bool(options.task):
         raise UserError("name a task, or say --all", hint="astra-tui kernels lists the tasks")
@@ -92,7 +92,7 @@ def run(options: Options) -> int:
         entries = tuple(map(error_entry, errors.found))
         plain.print_json(CheckAnswer(int(code), tuple(reports), entries))
     elif options.all:
-        print_report_table(reports)
+        plain.print_blocks(reports_blocks(reports))
         _print_failures(wanted, reports, options.verbose)
     return code
 
@@ -248,14 +248,18 @@ def print_check(
     task: KernelTask, named: str, report: CheckReport, *, verbose: bool = False
 ) -> None:
     """A report, with the command that checks the source again; `named` is how the task was."""
-    from astra_tui.plain.reports import print_report
+    from astra_tui.present.checks import check_blocks
 
     file = Path(report.source)
     inside = file.parent == task.folder and find_source(task, file.name) == file
     shown = file.name if inside else report.source
     seed = ["--seed", str(report.seed)] if report.seed else []
     again = shlex.join(["astra-tui", "check", named, shown, *seed])
-    print_report(report, shown=shown, again=again, verbose=verbose)
+    try:
+        text = read_text(file)
+    except UserError:  # It was there when it was checked.
+        text = ""
+    plain.print_blocks(check_blocks(report, shown=shown, text=text, again=again, verbose=verbose))
 
 
 def _print_failures(wanted: list[_Wanted], reports: list[CheckReport], verbose: bool) -> None:
@@ -271,11 +275,10 @@ def _print_failures(wanted: list[_Wanted], reports: list[CheckReport], verbose: 
 
 def _list_cases(wanted: list[_Wanted], as_json: bool) -> ExitCode:
     from astra_tui.cli.answers import CasesAnswer, TaskCases
-    from astra_tui.plain.reports import print_cases
+    from astra_tui.present.tasks import cases_blocks
 
-    if as_json:
-        plain.print_json(CasesAnswer(tuple(TaskCases(w.task.name, w.cases) for w in wanted)))
-        return ExitCode.OK
-    for each in wanted:
-        print_cases(each.task.name, each.cases)
+    answer = CasesAnswer(tuple(TaskCases(w.task.name, w.cases) for w in wanted))
+    plain.print_answer(
+        answer, as_json, lambda: [b for w in wanted for b in cases_blocks(w.task.name, w.cases)]
+    )
     return ExitCode.OK

@@ -59,7 +59,6 @@ def _timing_flags(options: Options) -> tuple[str, ...]:
 
 def _print(options: Options, first: Side, second: Side) -> int:
     from astra_tui.cli.answers import CompareAnswer
-    from astra_tui.plain.console import print_blocks
     from astra_tui.present.comparison import comparison_blocks
     from astra_tui.present.timing import CaveatMarks, Names, timing_blocks
 
@@ -75,15 +74,13 @@ def _print(options: Options, first: Side, second: Side) -> int:
         not_timed=why_not,
         trust=(first.trust, second.trust),
     )
-    if options.json:
-        plain.print_json(answer)
-    else:
-        print_blocks(comparison_blocks((first, second)))
-        if timing is not None:
-            marks = CaveatMarks.of_timing(timing.workloads)
-            print_blocks(timing_blocks(timing, Names(first.name, second.name), marks))
-        else:
-            plain.note(f"not timed here: {why_not}")
+    blocks = comparison_blocks((first, second))
+    if timing is not None:
+        marks = CaveatMarks.of_timing(timing.workloads)
+        blocks += timing_blocks(timing, Names(first.name, second.name), marks)
+    plain.print_answer(answer, options.json, lambda: blocks)
+    if why_not and not options.json:
+        plain.note(f"not timed here: {why_not}")
     return answer.exit_code
 
 

@@ -15,11 +15,12 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.ncu import NcuReport
 
 if TYPE_CHECKING:
-    from astra_tui.cli.answers import CountedEntry
+    from astra_tui.cli.answers import CountedEntry, CountersAnswer
     from astra_tui.lab.check.counting import Count
     from astra_tui.model.check import Case
     from astra_tui.model.task import KernelTask
     from astra_tui.model.traffic import WorkloadTraffic
+    from astra_tui.present.document import Block
 
 _NO_BUDGET = 1 << 40
 """Instructions that a count may take: it ends when the user interrupts it."""
@@ -56,10 +57,8 @@ class _Counted:
 def run(options: Options) -> int:
     """Prints the annotated source, next to another version if there is one, or JSON."""
     from astra_tui.cli.answers import CountersAnswer
-    from astra_tui.cli.hardware import compare_counters
     from astra_tui.lab.check.counting import workload_case
     from astra_tui.model.task import find_task
-    from astra_tui.plain.hardware import print_compared
 
     task = find_task(options.task)
     if options.rows is not None and not task.rows:
@@ -69,16 +68,9 @@ def run(options: Options) -> int:
     counted = _count(task, case, [find_source(task, name) for name in names])
     compulsory = task.compulsory_bytes(case.dims, case.dtype)
     on_gpu = _on_gpu(task, case, counted) if options.hardware else {}
-    if options.json:
-        entries = tuple(_entry(each, on_gpu.get(each.file)) for each in counted)
-        plain.print_json(CountersAnswer(task.name, case, compulsory, entries))
-    else:
-        _print(task, case, compulsory, counted)
-        for each in counted:
-            if each.file in on_gpu:
-                report = on_gpu[each.file]
-                compared = compare_counters(each.count.counters, report)
-                print_compared(str(each.file), report, compared)
+    entries = tuple(_entry(each, on_gpu.get(each.file)) for each in counted)
+    answer = CountersAnswer(task.name, case, compulsory, entries)
+    plain.print_answer(answer, options.json, lambda: _blocks(answer, counted))
     if not all(each.count.compilation.ok for each in counted):
         return ExitCode.COMPILE_ERROR
     return ExitCode.FAILED if any(each.count.faults for each in counted) else ExitCode.OK
@@ -137,24 +129,28 @@ def _entry(counted: _Counted, on_gpu: NcuReport | None) -> CountedEntry:
     )
 
 
-def _print(task: KernelTask, case: Case, compulsory: int, counted: list[_Counted]) -> None:
-    from astra_tui.plain.counters import CountedSource, print_counters
-    from astra_tui.plain.reports import print_compile_errors
+def _blocks(answer: CountersAnswer, counted: list[_Counted]) -> list[Block]:
+    from astra_tui.present.checks import compile_error_blocks
+    from astra_tui.present.counters import CountedSource, compared_blocks, counters_blocks
 
     broken = [each for each in counted if not each.count.compilation.ok]
-    for each in broken:
-        print_compile_errors(str(each.file), each.count.compilation)
-    if not broken:
-        versions = [
-            CountedSource(
-                str(each.file),
-                each.text,
-                each.count.counters,
-                each.count.compilation,
-                each.count.faults,
-                each.count.traffic,
-                each.traffic,
-            )
-            for each in counted
-        ]
-        print_counters(task.name, case, compulsory, versions)
+    if broken:
+        errors = (compile_error_blocks(str(b.file), b.count.compilation) for b in broken)
+        return [block for error in errors for block in error]
+    versions = [
+        CountedSource(
+            str(each.file),
+            each.text,
+            each.count.counters,
+            each.count.compilation,
+            each.count.faults,
+            each.count.traffic,
+            each.traffic,
+        )
+        for each in counted
+    ]
+    blocks = counters_blocks(answer.task, answer.case, answer.compulsory_bytes, versions)
+    for entry in answer.sources:
+        if entry.hardware is not None:
+            blocks += compared_blocks(entry.source, entry.hardware, entry.compared)
+    return blocks

@@ -10,7 +10,7 @@ from astra_tui import plain
 from astra_tui.cli.command import Options, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
-from astra_tui.model.health import Health, Probe
+from astra_tui.model.health import Probe
 from astra_tui.model.settings import api_key
 
 
@@ -24,22 +24,20 @@ from astra_tui.model.settings import api_key
     JSON,
 )
 def run(options: Options) -> int:
-    """Prints each probe as it ends, or all of them as JSON."""
+    """Prints all probes, in lines or as JSON."""
     from astra_tui.cli.answers import DoctorAnswer
     from astra_tui.lab.doctor import examine
-    from astra_tui.plain.health import print_probe, print_prognosis
+    from astra_tui.plain.output import steps
+    from astra_tui.present.outcomes import doctor_blocks, lacking_probes
 
     probes: list[Probe] = []
-    for probe in chain(examine(), _endpoint(options)):
-        probes.append(probe)
-        if not options.json:
-            print_probe(probe)
-    lacking = [p for p in probes if p.needed and p.health is not Health.OK]
-    code = ExitCode.UNSUPPORTED if lacking else ExitCode.OK
-    if options.json:
-        plain.print_json(DoctorAnswer(int(code), tuple(probes)))
-    else:
-        print_prognosis([p.name for p in lacking])
+    with steps() as shown:
+        for probe in chain(examine(), _endpoint(options)):
+            probes.append(probe)
+            shown.begin(f"tried {probe.name}: {probe.health.value}")
+    code = ExitCode.UNSUPPORTED if lacking_probes(probes) else ExitCode.OK
+    answer = DoctorAnswer(int(code), tuple(probes))
+    plain.print_answer(answer, options.json, lambda: doctor_blocks(probes))
     return code
 
 

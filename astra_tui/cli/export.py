@@ -47,7 +47,7 @@ def run(options: Options) -> int:
     """Writes the export and says what was checked; 1 where a check failed, and nothing is left."""
     from astra_tui.cli.session_lookup import local_task, saved_session
     from astra_tui.export import Format, find_winner
-    from astra_tui.plain.export import print_export
+    from astra_tui.present.outcomes import export_blocks
     from astra_tui.sessions.integrity import read_session
 
     check_device_name(options.device)
@@ -60,10 +60,7 @@ def run(options: Options) -> int:
     to = Format(options.format)
     out = Path(options.out) if options.out else Path(f"{task.name}-{to.value}")
     report = _export(winner, task, to, out, options)
-    if options.json:
-        plain.print_json(report)
-    else:
-        print_export(report)
+    plain.print_answer(report, options.json, lambda: export_blocks(report))
     return ExitCode.FAILED if report.failed else ExitCode.OK
 
 

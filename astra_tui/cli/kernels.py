@@ -25,7 +25,7 @@ def run(options: Options) -> int:
     """Prints a table, or JSON. A task that cannot be read is named on stderr."""
     from astra_tui.cli.answers import KernelsAnswer
     from astra_tui.model.task import list_tasks, load_task
-    from astra_tui.plain.reports import print_tasks
+    from astra_tui.present.tasks import tasks_blocks
 
     tasks: list[KernelTask] = []
     broken: list[UserError] = []
@@ -34,11 +34,8 @@ def run(options: Options) -> int:
             tasks.append(load_task(found.folder))
         except UserError as error:
             broken.append(error)
-    if options.json:
-        entries = tuple(_entry(task) for task in tasks)
-        plain.print_json(KernelsAnswer(entries, tuple(map(error_entry, broken))))
-    else:
-        print_tasks(tasks)
+    answer = KernelsAnswer(tuple(map(_entry, tasks)), tuple(map(error_entry, broken)))
+    plain.print_answer(answer, options.json, lambda: tasks_blocks(tasks))
     for problem in broken:
         print_error(problem)
     return ExitCode.FAILED if broken else ExitCode.OK

@@ -70,8 +70,8 @@ def run(options: Options) -> int:
     from astra_tui.cli.screen import choices_for_screen, show_draft
     from astra_tui.drafting.answers import located
     from astra_tui.lab.source_tree import KernelNotNamed
-    from astra_tui.plain.drafts import print_draft
     from astra_tui.plain.output import steps
+    from astra_tui.present.tasks import draft_blocks
 
     folder = Path(options.folder)
     screen = choices_for_screen(options) if options.ask and not options.json else None
@@ -103,11 +103,13 @@ def run(options: Options) -> int:
         answered=answers.keys(),
         problems=problems,
     )
-    if options.json:
-        plain.print_json(answer)
-    else:
-        points = [str(p) for p in drafting.points]
-        print_draft(folder, answer.files, _origin_words(answer), points, answer.problems)
+    plain.print_answer(
+        answer,
+        options.json,
+        lambda: draft_blocks(
+            folder, answer.files, _origin_words(answer), answer.open_points, answer.problems
+        ),
+    )
     return ExitCode.OK
 
 
@@ -131,14 +133,15 @@ def _answers(options: Options) -> Answers:
 
 def _ask(drafting: Drafting) -> None:
     """Asks in lines for each open point in turn, also for those that an answer brings up."""
-    from astra_tui.plain.drafts import draft_question
+    from astra_tui.plain.console import text_lines
+    from astra_tui.present.tasks import point_blocks
 
     asked: set[str] = set()
     source = drafting.source[1].split("\n")
     click.echo("Enter leaves a point as it is drafted; a reply is a value as in TOML.", err=True)
     while point := next((p for p in drafting.points if p.key and p.key not in asked), None):
         asked.add(point.key)
-        for line in draft_question(point, source):
+        for line in ("", *text_lines(point_blocks(point, source))):
             click.echo(line, err=True)
         given: dict[str, str] = {}
         for guess in point.guesses:
@@ -166,15 +169,13 @@ def _origin_words(answer: NewAnswer) -> list[str]:
 def _list_kernels(unclear: KernelNotNamed, as_json: bool) -> int:
     """Prints the kernels of which one is to be named, and says so."""
     from astra_tui.cli.answers import KernelsFoundAnswer
-    from astra_tui.plain.drafts import print_kernels
+    from astra_tui.present.tasks import kernels_blocks
 
     code = ExitCode.BAD_INPUT
-    if as_json:
-        plain.print_json(KernelsFoundAnswer(int(code), error_entry(unclear), unclear.kernels))
-    else:
-        by_file: dict[str, list[tuple[int, str]]] = {}
-        for kernel in unclear.kernels:
-            by_file.setdefault(kernel.file, []).append((kernel.line, kernel.name))
-        print_kernels(by_file)
+    by_file: dict[str, list[tuple[int, str]]] = {}
+    for kernel in unclear.kernels:
+        by_file.setdefault(kernel.file, []).append((kernel.line, kernel.name))
+    answer = KernelsFoundAnswer(int(code), error_entry(unclear), unclear.kernels)
+    plain.print_answer(answer, as_json, lambda: kernels_blocks(by_file))
     print_error(unclear)
     return code

@@ -19,7 +19,6 @@ def run(options: Options) -> int:
     import asyncio
 
     from astra_tui.cli.answers import EngineEntry, EnginesAnswer
-    from astra_tui.plain.console import print_blocks
     from astra_tui.present.sessions import engines_blocks
     from astra_tui.sessions.client import running_engines
     from astra_tui.sessions.engines import runtime_folder
@@ -32,7 +31,7 @@ def run(options: Options) -> int:
         )
         plain.print_json(EnginesAnswer(entries, tuple(map(error_entry, silent))))
     elif welcomes:
-        print_blocks(engines_blocks(welcomes))
+        plain.print_blocks(engines_blocks(welcomes))
     elif not silent:
         plain.note("no engine runs")
     for error in silent:

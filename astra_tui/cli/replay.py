@@ -75,7 +75,6 @@ def run(options: Options) -> int:
 def _list(options: Options) -> int:
     from astra_tui.cli.answers import SessionsAnswer
     from astra_tui.model.task import bundled
-    from astra_tui.plain.console import print_blocks
     from astra_tui.present.sessions import session_entry, sessions_blocks
     from astra_tui.sessions.store import DEFAULT_FOLDER, list_sessions, sessions_folder
 
@@ -88,7 +87,7 @@ def _list(options: Options) -> int:
     if options.json:
         plain.print_json(SessionsAnswer(str(root), tuple(unique)))
     elif unique:
-        print_blocks(sessions_blocks(unique))
+        plain.print_blocks(sessions_blocks(unique))
         for entry in unique:
             for damage in entry.damage:
                 plain.note(f"{entry.name}: {damage}")
@@ -107,7 +106,7 @@ def _on_screen(options: Options, folder: Path) -> int | None:
 
 def _print(options: Options, folder: Path) -> int:
     from astra_tui.plain.replay import ReplayLines
-    from astra_tui.plain.run import print_run
+    from astra_tui.present.results import result_blocks
     from astra_tui.sessions.integrity import read_session
     from astra_tui.sessions.timeline import position_after
 
@@ -122,7 +121,7 @@ def _print(options: Options, folder: Path) -> int:
         plain.print_json(answer)
     else:
         if end == len(timeline) and timeline.final_state().opened is not None:
-            print_run(timeline.final_state(), folder)
+            plain.print_blocks(result_blocks(timeline.final_state(), folder))
         plain.note(answer.message)
     return answer.exit_code
 

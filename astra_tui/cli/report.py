@@ -27,6 +27,7 @@ from astra_tui.model.errors import UserError
 def run(options: Options) -> int:
     """Writes the files and names them; damage of the journal is reported on stderr and in them."""
     from astra_tui.cli.answers import ReportAnswer
+    from astra_tui.present.document import pairs
     from astra_tui.present.report import write_report
     from astra_tui.sessions.store import find_session, sessions_folder
 
@@ -46,10 +47,7 @@ def run(options: Options) -> int:
         plain.note(f"the session is {written.trust.describe()}")
     files = (written.html, written.markdown, written.data)
     html, markdown, data = (str(path) if path else None for path in files)
-    if options.json:
-        answer = ReportAnswer(str(folder), html, markdown, written.damage, written.trust, data)
-        plain.print_json(answer)
-    else:
-        named = {"html": html, "markdown": markdown, "data": data}
-        plain.print_pairs({name: path for name, path in named.items() if path})
+    answer = ReportAnswer(str(folder), html, markdown, written.damage, written.trust, data)
+    named = {"html": html or "", "markdown": markdown or "", "data": data or ""}
+    plain.print_answer(answer, options.json, lambda: [pairs(named)])
     return ExitCode.OK

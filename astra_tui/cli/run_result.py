@@ -11,7 +11,6 @@ from astra_tui.model.events import StopReason
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.plain.follow import Followed, LeaveReason
-from astra_tui.plain.run import print_run
 from astra_tui.sessions.engines import LOG_NAME
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.sessions.wire import Welcome
@@ -88,9 +87,7 @@ def resume_command(settings: RunSettings, folder: Path) -> str:
 
 
 def _print_result(state: SessionState, folder: Path, as_json: bool) -> None:
+    from astra_tui.present.results import result_blocks
     from astra_tui.sessions.summary import run_report
 
-    if as_json:
-        plain.print_json(run_report(state, folder))
-    else:
-        print_run(state, folder)
+    plain.print_answer(run_report(state, folder), as_json, lambda: result_blocks(state, folder))

@@ -20,8 +20,9 @@ from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.sass import Disassembly, SassDiff
 
 if TYPE_CHECKING:
-    from astra_tui.cli.answers import SassEntry
+    from astra_tui.cli.answers import SassAnswer, SassEntry
     from astra_tui.model.task import KernelTask, Workload
+    from astra_tui.present.document import Block
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,8 @@ def run(options: Options) -> int:
     diff = _diff(versions)
     if options.kernel:
         versions, diff = _only(options.kernel, versions, diff)
-    if options.json:
-        entries = tuple(map(_entry, versions))
-        plain.print_json(SassAnswer(task.name, workload.name, entries, diff))
-    else:
-        _print(task, workload, versions, diff, options.histogram)
+    answer = SassAnswer(task.name, workload.name, tuple(map(_entry, versions)), diff)
+    plain.print_answer(answer, options.json, lambda: _blocks(answer, versions, options.histogram))
     return ExitCode.OK if all(v.compilation.ok for v in versions) else ExitCode.COMPILE_ERROR
 
 
@@ -154,22 +152,16 @@ def _entry(version: _Version) -> SassEntry:
     )
 
 
-def _print(
-    task: KernelTask,
-    workload: Workload,
-    versions: Sequence[_Version],
-    diff: SassDiff | None,
-    histogram_only: bool,
-) -> None:
-    from astra_tui.plain.reports import print_compile_errors
-    from astra_tui.plain.sass import SassSource, print_sass
+def _blocks(answer: SassAnswer, versions: Sequence[_Version], histogram_only: bool) -> list[Block]:
+    from astra_tui.present.checks import compile_error_blocks
+    from astra_tui.present.sass import SassSource, sass_blocks
 
     broken = [v for v in versions if not v.compilation.ok]
-    for version in broken:
-        print_compile_errors(str(version.file), version.compilation)
     if broken:
-        return
+        errors = (compile_error_blocks(str(v.file), v.compilation) for v in broken)
+        return [block for error in errors for block in error]
     sources = [
         SassSource(str(v.file), v.text, v.compilation.compiler, v.disassembly) for v in versions
     ]
-    print_sass(f"{task.name}, workload {workload.name}", sources, diff, histogram_only)
+    title = f"{answer.task}, workload {answer.workload}"
+    return sass_blocks(title, sources, answer.diff, histogram_only)

@@ -17,7 +17,6 @@ from astra_tui.cli.flags import JSON
 def run(options: Options) -> int:
     """Prints a table, or JSON. Damage is not an error of this command."""
     from astra_tui.cli.answers import SessionsAnswer
-    from astra_tui.plain.console import print_blocks
     from astra_tui.present.sessions import session_entry, sessions_blocks
     from astra_tui.sessions.store import list_sessions, sessions_folder
 
@@ -26,7 +25,7 @@ def run(options: Options) -> int:
     if options.json:
         plain.print_json(SessionsAnswer(str(root), tuple(found)))
     elif found:
-        print_blocks(sessions_blocks(found))
+        plain.print_blocks(sessions_blocks(found))
         for entry in found:
             for damage in entry.damage:
                 plain.note(f"{entry.name}: {damage}")

@@ -62,7 +62,7 @@ def run(options: Options) -> int:
     """Integrity first; what was altered is not run. Exit code 1 where anything disagrees."""
     from astra_tui.cli.answers import VerifyAnswer
     from astra_tui.cli.session_lookup import saved_session
-    from astra_tui.plain.verify import print_integrity
+    from astra_tui.present.outcomes import integrity_blocks
     from astra_tui.sessions.integrity import read_session
     from astra_tui.sessions.reading import PACKED_NAME
     from astra_tui.sessions.records import JOURNAL_NAME
@@ -73,8 +73,8 @@ def run(options: Options) -> int:
     folder = saved_session(options.session, options.sessions)
     session = read_session(folder)
     integrity, state = session.integrity, session.timeline.final_state()
-    if not options.json:
-        print_integrity(integrity)
+    for flaw in integrity.flaws:
+        plain.note(flaw.describe())
     answer = VerifyAnswer(
         exit_code=int(ExitCode.FAILED),
         session=state.opened.session if state.opened else folder.name,
@@ -91,6 +91,8 @@ def run(options: Options) -> int:
     )
     signed, problem = _signature(session, options)
     answer = replace(answer, signed=signed)
+    if not options.json:
+        plain.print_blocks(integrity_blocks(integrity, signed))
     if problem:
         answer = replace(answer, message=problem)
     elif integrity.whole:
@@ -104,7 +106,6 @@ def run(options: Options) -> int:
 
 def _signature(session: Session, options: Options) -> tuple[Signed | None, str]:
     """Whose signature the session has, and why that does not do; "" where it does."""
-    from astra_tui.plain.verify import print_signature
     from astra_tui.sessions.signing import signature_of
 
     keys = read_user_file(Path(options.signer), "file of public keys") if options.signer else b""
@@ -115,8 +116,6 @@ def _signature(session: Session, options: Options) -> tuple[Signed | None, str]:
             raise
         plain.note(f"the signature was not checked: {error.describe()}")
         return None, ""
-    if not options.json:
-        print_signature(signed)
     if signed is None:
         return None, "the session is not signed" if options.signer else ""
     if signed.problem:
@@ -131,7 +130,7 @@ def _verify_file(file: Path, options: Options) -> int:
     from astra_tui.cli.answers import VerifyFileAnswer
     from astra_tui.cli.session_lookup import saved_session
     from astra_tui.export import GENERATED, StepOutcome, check_origin, read_header
-    from astra_tui.plain.export import print_steps
+    from astra_tui.present.outcomes import steps_blocks
     from astra_tui.sessions.integrity import read_session
 
     try:
@@ -156,10 +155,8 @@ def _verify_file(file: Path, options: Options) -> int:
         int(code), str(file), folder.name, str(folder), header.candidate, session.trust,
         tuple(steps), message,
     )  # fmt: skip
-    if options.json:
-        plain.print_json(answer)
-    else:
-        print_steps(answer.steps)
+    plain.print_answer(answer, options.json, lambda: steps_blocks(steps))
+    if not options.json:
         plain.note(message)
     return code
 
@@ -203,7 +200,7 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
     from astra_tui.cli.session_lookup import local_task
     from astra_tui.engine.environment import current_environment
     from astra_tui.model.environment import differences
-    from astra_tui.plain.verify import print_differences
+    from astra_tui.present.outcomes import differences_blocks, verification_words
     from astra_tui.sessions.engines import last_environment
 
     folder, state = session.folder, session.state
@@ -213,7 +210,7 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
     here = current_environment(options.device)
     different = differences(recorded, here)
     if not options.json:
-        print_differences(different)
+        plain.print_blocks(differences_blocks(different))
     candidates = asyncio.run(_verify(folder, state, task, here.device, quiet=options.json))
     wrong = [c for c in candidates if not c.agrees]
     return replace(
@@ -224,7 +221,7 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
         here=here,
         differences=different,
         candidates=candidates,
-        message=_summary(candidates),
+        message=verification_words(candidates),
     )
 
 
@@ -233,7 +230,7 @@ async def _verify(
 ) -> tuple[CandidateVerification, ...]:
     from astra_tui.engine.lab import Lab, LabFailed
     from astra_tui.engine.verify import Verifier
-    from astra_tui.plain.verify import print_candidate
+    from astra_tui.present.outcomes import verification_blocks
     from astra_tui.sessions.folder import read_blob
 
     lab, done = Lab(task, device), []
@@ -242,30 +239,9 @@ async def _verify(
         async for verified in verifier.run():
             done.append(verified)
             if not quiet:
-                print_candidate(verified)
+                plain.print_blocks(verification_blocks(verified))
     except LabFailed as error:
         raise UnavailableHere(str(error), hint="see: astra-tui doctor") from None
     finally:
         lab.close()
     return tuple(done)
-
-
-def _summary(candidates: tuple[CandidateVerification, ...]) -> str:
-    from astra_tui.present.numbers import short
-
-    wrong = [c for c in candidates if not c.agrees]
-    if wrong:
-        names = ", ".join(short(c.candidate) for c in wrong)
-        return f"{len(wrong)} of {len(candidates)} accepted candidates disagree: {names}"
-    compared = {
-        "checks": [True for _ in candidates],
-        "counters": [c.counters_compared for c in candidates],
-        "timings": [t.measured is not None for c in candidates for t in c.timings],
-    }
-    found = (f"{name} {sum(done)} of {len(done)}" for name, done in compared.items() if any(done))
-    left = (
-        f"{name} of {len(done) - sum(done)}" for name, done in compared.items() if not all(done)
-    )
-    text = f"as recorded: {', '.join(found)}" if candidates else "nothing was accepted"
-    not_compared = ", ".join(left)
-    return text + (f"; not compared: {not_compared}" if not_compared else "")

@@ -58,7 +58,7 @@ def run(options: Options) -> int:
         raise UserError(f"yardstick {options.action} takes no sources")
     from astra_tui.cli.answers import YardsticksAnswer
     from astra_tui.lab.upstream import user_packages
-    from astra_tui.plain.yardsticks import print_yardsticks
+    from astra_tui.present.tasks import yardsticks_blocks
 
     tasks, broken = _tasks(options.task)
     packages = user_packages()
@@ -69,11 +69,10 @@ def run(options: Options) -> int:
     missing = broken or any(entry.built is False for entry in entries)
     code = ExitCode.FAILED if missing else ExitCode.OK
     unserved = _unserved(found, entries)
-    if options.json:
-        errors = tuple(map(error_entry, broken))
-        plain.print_json(YardsticksAnswer(int(code), tuple(entries), unserved, errors))
-    elif entries:
-        print_yardsticks(entries, unserved)
+    errors = tuple(map(error_entry, broken))
+    answer = YardsticksAnswer(int(code), tuple(entries), unserved, errors)
+    if entries or options.json:
+        plain.print_answer(answer, options.json, lambda: yardsticks_blocks(entries, unserved))
     else:
         plain.note("no task here has a yardsticks.toml; see docs/yardsticks.md")
     for problem in broken:

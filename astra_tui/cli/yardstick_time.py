@@ -38,7 +38,6 @@ def time_yardsticks(options: Options) -> int:
     """Checks the sources, times all versions in each chain, prints tables or JSON."""
     from astra_tui.cli.answers import YardstickTimesAnswer
     from astra_tui.model.check import CheckVerdict
-    from astra_tui.plain.console import print_blocks
     from astra_tui.present.timing import chain_blocks
 
     task = _task(options.task)
@@ -55,13 +54,11 @@ def time_yardsticks(options: Options) -> int:
     code = worst([r.verdict for r in reports])
     if any(v.caveats for c in chains for s in c.shapes for v in s.versions):
         code = ExitCode.FAILED
-    if options.json:
-        entries = tuple(map(source_entry, reports))
-        answer = YardstickTimesAnswer(int(code), task.name, environment, entries, chains)
-        plain.print_json(answer)
-    else:
-        for chain in chains:
-            print_blocks(chain_blocks(task.name, chain))
+    entries = tuple(map(source_entry, reports))
+    answer = YardstickTimesAnswer(int(code), task.name, environment, entries, chains)
+    plain.print_answer(
+        answer, options.json, lambda: [b for c in chains for b in chain_blocks(task.name, c)]
+    )
     return code
 
 

@@ -3,6 +3,13 @@
 What needs rich is imported where it prints, so that a command's help is quick.
 """
 
-from astra_tui.plain.output import note, print_json, print_pairs, progress, visible
+from astra_tui.plain.output import (
+    note,
+    print_answer,
+    print_blocks,
+    print_json,
+    progress,
+    visible,
+)
 
-__all__ = ["note", "print_json", "print_pairs", "progress", "visible"]
+__all__ = ["note", "print_answer", "print_blocks", "print_json", "progress", "visible"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import re
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NoReturn, TextIO
@@ -17,17 +18,18 @@ from rich.text import Text
 
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.visible import can_act
-from astra_tui.plain.output import visible
 from astra_tui.present.document import (
     Badge,
     Block,
     Code,
     Details,
     Diff,
+    Entry,
     Inline,
     Items,
     Line,
     Link,
+    Listing,
     Number,
     Paragraph,
     Quote,
@@ -35,8 +37,9 @@ from astra_tui.present.document import (
     Source,
     Strong,
     Table,
+    visible,
 )
-from astra_tui.present.tones import Tone
+from astra_tui.present.tones import Phrase, Tone
 
 _PIPE_WIDTH = 240
 
@@ -80,20 +83,6 @@ def live_console() -> Console:
     return _Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
 
 
-def indented(out: Console, text: str, indent: int) -> None:
-    """A paragraph with an indent, wrapped between words on a terminal and left whole in a pipe."""
-    margin = " " * indent
-    width = out.width if out.file.isatty() else 1 << 20
-    words = textwrap.TextWrapper(
-        max(width, indent + 20),
-        initial_indent=margin,
-        subsequent_indent=margin + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    out.print(words.fill(visible(text)))
-
-
 _STYLES = {
     Tone.PLAIN: "",
     Tone.TITLE: "bold",
@@ -108,23 +97,6 @@ _STYLES = {
 def toned(words: str, tone: Tone) -> Text:
     """Words in the colour of their tone."""
     return Text(visible(words), style=_STYLES[tone])
-
-
-def table(*columns: str) -> RichTable:
-    """A table whose last column may wrap; the others keep their words whole."""
-    made = RichTable(box=None, pad_edge=False, header_style="bold")
-    for column in columns[:-1]:
-        made.add_column(column, no_wrap=True)
-    made.add_column(columns[-1], overflow="fold")
-    return made
-
-
-def print_table(out: Console, made: RichTable) -> None:
-    """Prints a table within the width of the terminal, with nothing after the last column."""
-    with out.capture() as captured:
-        out.print(made, soft_wrap=False)
-    for line in captured.get().splitlines():
-        out.file.write(line.rstrip() + "\n")
 
 
 # -- documents -------------------------------------------------------------------------------------
@@ -143,23 +115,39 @@ def print_blocks(blocks: Sequence[Block], out: Console | None = None, indent: in
             case Table():
                 if block.caption:
                     out.print(toned(block.caption, Tone.TITLE))
-                print_table(out, rich_table(block, out.width))
+                _print_table(out, block, indent)
+            case Listing():
+                _print_listing(out, block, indent)
+            case Entry(line, inner):
+                _print_line(out, line, indent)
+                print_blocks(inner, out, indent + 2)
             case Details(summary, inner):
-                indented(out, summary, indent)
+                _print_line(out, (summary,), indent)
                 print_blocks(inner, out, indent + 2)
             case Section(title, _, inner):
                 out.print("")
                 out.print(toned(title, Tone.TITLE))
                 print_blocks(inner, out, indent)
             case Quote(text) | Source(text):
-                indented(out, text, indent)
+                for row in text.split("\n"):
+                    _print_line(out, (row,), indent)
             case Diff():
                 diff = unified_diff(block.old, block.new, block.old_name, block.new_name)
                 out.print("\n" + (visible(diff) or "the sources are the same"))
 
 
+def text_lines(blocks: Sequence[Block], indent: int = 0) -> list[str]:
+    """A document in plain lines of any length."""
+    text = io.StringIO()
+    print_blocks(blocks, console(text), indent)
+    return text.getvalue().splitlines()
+
+
 def rich_table(block: Table, width: int) -> RichTable:
-    """A table of a document, without the optional columns for which there is no room."""
+    """A table of a document, without the optional columns for which there is no room.
+
+    The last column may wrap, and others that are long; the rest keep their words whole.
+    """
     while block.optional and _width_of(block) > width:
         columns, last = block.columns[:-1], len(block.columns) - 1
         rows = tuple(row[:-1] for row in block.rows)
@@ -167,13 +155,18 @@ def rich_table(block: Table, width: int) -> RichTable:
         block = replace(
             block, columns=columns, rows=rows, numeric=numeric, optional=block.optional - 1
         )
-    made = table(*map(visible, block.columns))
-    for index in block.numeric:
-        made.columns[index].justify = "right"
+    named = any(block.columns)
+    made = RichTable(box=None, pad_edge=False, header_style="bold", show_header=named)
     shown = [[text_of(cell) for cell in row] for row in block.rows]
-    for index, column in enumerate(made.columns):
-        if any(cell_len(row[index].plain) > _LONGEST_WHOLE for row in shown):
-            column.no_wrap, column.overflow = False, "fold"
+    for index, column in enumerate(block.columns):
+        longest = max((cell_len(row[index].plain) for row in shown), default=0)
+        wraps = index == len(block.columns) - 1 or longest > _LONGEST_WHOLE
+        made.add_column(
+            visible(column),
+            justify="right" if index in block.numeric else "left",
+            no_wrap=not wraps,
+            overflow="fold" if wraps else "ellipsis",
+        )
     for cells in shown:
         made.add_row(*cells)
     return made
@@ -181,6 +174,28 @@ def rich_table(block: Table, width: int) -> RichTable:
 
 _LONGEST_WHOLE = 40
 """Columns of a table with longer cells may wrap."""
+
+
+def _print_table(out: Console, block: Table, indent: int) -> None:
+    """A table within the width of the terminal, with nothing after the last column.
+
+    Where its columns have no names, a pipe gets every row on one line.
+    """
+    whole = not any(block.columns) and not out.file.isatty()
+    width = _LONGEST_LINE if whole else max(out.width - indent, _LEAST_ROOM)
+    with out.capture() as captured:
+        out.print(rich_table(block, width), soft_wrap=False, width=width)
+    for line in captured.get().splitlines():
+        out.file.write((" " * indent + line).rstrip() + "\n")
+
+
+def _print_listing(out: Console, block: Listing, indent: int) -> None:
+    """Lines in columns are cut at the edge of a terminal, so that they stay columns."""
+    width = out.width - indent if out.file.isatty() and block.heading else None
+    heading = [Phrase(block.heading, Tone.TITLE)] if block.heading else []
+    for words, tone in (*heading, *block.lines):
+        text = visible(words).expandtabs(8).rstrip()[:width]
+        out.print(Text(" " * indent + text if text else "", style=_STYLES[tone]))
 
 
 def text_of(line: Line) -> Text:
@@ -204,9 +219,24 @@ def _print_line(out: Console, line: Line, indent: int) -> None:
     """A line wrapped between words on a terminal, and left whole in a pipe."""
     text = text_of(line)
     margin = Text(" " * indent)
-    width = max(out.width - indent - 2, 20) if out.file.isatty() else 1 << 20
-    for number, piece in enumerate(text.wrap(out, width, overflow="ignore")):
+    width = max(out.width - indent - 2, _LEAST_ROOM) if out.file.isatty() else _LONGEST_LINE
+    for number, piece in enumerate(text.divide(_line_starts(text.plain, width))):
+        piece.rstrip()
         out.print(margin if not number else margin + "  ", piece, sep="")
+
+
+def _line_starts(text: str, width: int) -> Iterator[int]:
+    """Where the second and further lines of a text begin; a longer word has a line of its own."""
+    column = 0
+    for word in re.finditer(r"\S+\s*", text):
+        if column and column + cell_len(word.group().rstrip()) > width:
+            yield word.start()
+            column = 0
+        column += cell_len(word.group())
+
+
+_LEAST_ROOM, _LONGEST_LINE = 20, 1 << 20
+"""Columns that a text has at the least, and in a pipe."""
 
 
 def _width_of(block: Table) -> int:

@@ -7,13 +7,16 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
 from astra_tui.model.visible import can_act, harmless
+
+if TYPE_CHECKING:
+    from astra_tui.present.document import Block
 
 visible = harmless
 """What lines are made of, however foreign their words."""
@@ -44,6 +47,21 @@ def print_json(data: Any) -> None:
     if not text.isascii():
         text = "".join(json.dumps(c)[1:-1] if can_act(c) else c for c in text)
     sys.stdout.write(text + "\n")
+
+
+def print_answer(answer: Any, as_json: bool, blocks: Callable[[], Sequence[Block]]) -> None:
+    """The answer of a command on stdout: as one JSON object, or in lines as its document."""
+    if as_json:
+        print_json(answer)
+    else:
+        print_blocks(blocks())
+
+
+def print_blocks(blocks: Sequence[Block]) -> None:
+    """A document in lines, on stdout."""
+    from astra_tui.plain.console import print_blocks
+
+    print_blocks(blocks)
 
 
 @contextmanager
@@ -118,10 +136,3 @@ class Steps:
         if self._live:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
-
-
-def print_pairs(rows: Mapping[str, str]) -> None:
-    """Names and values, one a line."""
-    width = max(map(len, rows), default=0)
-    for name, value in rows.items():
-        print(f"{name:<{width}}  {visible(value)}")

@@ -1,12 +1,9 @@
-"""A run as lines of text: what happens, on stderr, and at the end its result, on stdout."""
+"""A run as lines of text on stderr: what happens, event by event."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
-
-from rich.console import Console
 
 from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.events import (
@@ -26,20 +23,13 @@ from astra_tui.model.events import (
     StageBegan,
     WorkloadTimed,
 )
-from astra_tui.model.state import CandidateState, SessionState
-from astra_tui.plain.console import console, indented, print_blocks
-from astra_tui.plain.hardware import print_hardware
-from astra_tui.plain.output import note, visible
-from astra_tui.plain.sanitizer import sanitizer_lines
+from astra_tui.model.state import SessionState
+from astra_tui.plain.console import text_lines
+from astra_tui.plain.output import note
 from astra_tui.plain.tags import PlanTags, tagged
+from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.events import describe
-from astra_tui.present.numbers import change_between, count, short
-from astra_tui.present.timing import CaveatMarks, Names, shipped_blocks, timing_blocks
-from astra_tui.present.words import STAGES, device_words, prediction_words
-from astra_tui.sessions.summary import final_timings
-
-_COUNTERS = ("sectors", "requests", "warp_instructions", "shared_requests", "barriers")
-
+from astra_tui.present.words import STAGES, prediction_words
 
 _PROGRESS_EVERY = 10
 """Reports of more rounds that make one line; each is of one block of rounds."""
@@ -107,10 +97,10 @@ class RunLines:
 
     def _sanitizer(self, event: Sanitized) -> str:
         """What no tool looked at is reported once, and again when its reason is another."""
-        lines = sanitizer_lines(event.reports)
+        lines = text_lines(sanitizer_blocks(event.reports), 4)
         before, self._sanitized = self._sanitized, lines
         looked = any(report.looked for report in event.reports)
-        return "" if lines == before and not looked else "\n".join(f"    {x}" for x in lines)
+        return "" if lines == before and not looked else "\n".join(lines)
 
 
 _INDENTS: dict[type, str] = {
@@ -131,57 +121,3 @@ def _expectation(event: PlanProposed, state: SessionState) -> str:
     cited = (r for o in event.plan.observations for r in check_citations(o, base))
     wrong = (r for r in cited if r.standing is not CitationStatus.AGREES)
     return lines + "".join(f"\n    evidence cites {reading.describe()}" for reading in wrong)
-
-
-def print_run(state: SessionState, folder: Path) -> None:
-    """The result of a run: the best by its final timings, and counter by counter."""
-    out = console()
-    opened = state.opened
-    assert opened is not None
-    baseline, best = state.candidate(opened.baseline), state.candidate(state.best)
-    out.print(f"task     {opened.settings.task}")
-    out.print(f"team     {opened.settings.team.value} {opened.settings.model}".rstrip())
-    gpu = state.device.gpu if state.device else None
-    out.print(f"device   {device_words(state.device_name, gpu)}")
-    out.print(f"session  {folder}")
-    if state.closed is not None:
-        indented(out, f"ended    {state.closed.reason.words} ({state.closed.message})", 0)
-    if baseline.profile is None and not final_timings(state):
-        return
-    if best.hash == baseline.hash:
-        out.print("best     the baseline: no candidate was correct and better")
-    else:
-        out.print(f"best     {short(best.hash)}  (sources/{short(best.hash)}.cu)")
-    _print_tools(out, best)
-    for final in final_timings(state):
-        names = Names(final.beside, short(best.hash), candidate_column="best")
-        marks = CaveatMarks.of_timing(final.timing.workloads)
-        out.print("")
-        print_blocks(timing_blocks(final.timing, names, marks), out)
-    if best.shipped is not None:
-        out.print("")
-        print_blocks(shipped_blocks(best.shipped), out)
-    _print_counters(out, baseline, best)
-
-
-def _print_tools(out: Console, best: CandidateState) -> None:
-    """What the tools of the CUDA toolkit say about the best, where they were asked."""
-    for number, line in enumerate(sanitizer_lines(best.sanitizer)):
-        out.print(f"{'' if number else 'tools':9}{visible(line)}")
-    if best.hardware is not None:
-        print_hardware(out, best.hardware)
-
-
-def _print_counters(out: Console, baseline: CandidateState, best: CandidateState) -> None:
-    if baseline.profile is None or best.profile is None:
-        return
-    if not (baseline.profile.workloads and best.profile.workloads):
-        return  # The emulator could not count one of them.
-    out.print("")
-    out.print(f"{'':20}{'baseline':>16}{'best':>16}{'change':>10}")
-    for name in _COUNTERS:
-        before, after = baseline.profile.total(name), best.profile.total(name)
-        change = change_between(before, after)
-        out.print(f"{name.replace('_', ' '):20}{count(before):>16}{count(after):>16}{change:>10}")
-    out.print("")
-    out.print("counted by the emulator, which gives no time and no speedup")

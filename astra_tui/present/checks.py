@@ -1,15 +1,46 @@
-"""Failures of a check: those of one cause together, and what is wrong with an output in words."""
+"""Checks: the verdict on a source, what it rests on, and every failure with its place."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from astra_tui.model.check import CaseResult, FullSizeResult, OutputError
-from astra_tui.present.numbers import significant
+from astra_tui.model.check import (
+    OPEN_CONDITION_HINT,
+    CaseOutcome,
+    CaseResult,
+    CheckReport,
+    CheckVerdict,
+    ConditionStatus,
+    FullSizeResult,
+    OutputError,
+)
+from astra_tui.model.compilation import Compilation, Diagnostic
+from astra_tui.model.findings import Finding
+from astra_tui.model.sanitizer import SanitizerReport, sanitizer_words
+from astra_tui.present.document import (
+    Badge,
+    Block,
+    Entry,
+    Line,
+    Listing,
+    Table,
+    badge,
+    number,
+    paragraphs,
+)
+from astra_tui.present.numbers import count, decimal, dimensions, pluralised, seconds, significant
+from astra_tui.present.tones import Phrase, Tone, tone_of
+from astra_tui.present.words import phrase_of, words_of
+
+MOST_SHOWN = 5
+"""Causes of failure, warnings, open conditions, and findings of one tool."""
 
 Result = TypeVar("Result", CaseResult, FullSizeResult)
+_Text = Sequence[str]
+"""The lines of the source that was checked; empty where it cannot be read."""
 
 
 def by_cause(results: Iterable[Result]) -> list[list[Result]]:
@@ -35,3 +66,256 @@ def output_words(output: OutputError) -> str:
     if math.isinf(output.error):  # There is no bound on what may not differ at all.
         return words
     return f"{words} (error {significant(output.error)}, allowed {significant(output.allowed)})"
+
+
+# -- one source ------------------------------------------------------------------------------------
+
+
+def check_blocks(
+    report: CheckReport, *, shown: str, text: str = "", again: str = "", verbose: bool = False
+) -> list[Block]:
+    """The verdict, what it rests on, and each failure with its place.
+
+    `shown` is how the source is named here, `text` its content, `again` the command that checks it.
+    """
+    lines = text.split("\n")
+    passed = report.verdict is CheckVerdict.PASSED
+    circumstances = f"on {report.device}, {report.compiler}, {seconds(report.seconds)}"
+    compiled = report.verdict is not CheckVerdict.COMPILE_ERROR
+    parts: list[Block] = [
+        *paragraphs(f"{report.message}; {circumstances}" if compiled else circumstances)
+    ]
+    if compiled and again and report.seed:
+        parts += paragraphs(f"some cases are drawn by a seed; the same check again: {again}")
+    parts += diagnostics_blocks(report.diagnostics[: 3 if passed else None])
+    if verbose:
+        parts.append(_all_cases(report.cases))
+    causes = by_cause(report.failed_cases)
+    parts += [_failure(alike, lines, again) for alike in causes[:MOST_SHOWN]]
+    if len(causes) > MOST_SHOWN:
+        left = pluralised(len(causes) - MOST_SHOWN, "more kind")
+        parts += paragraphs(f"and {left} of failure; --verbose shows every case, --json everything")
+    wrong = by_cause(r for r in report.full_size if not r.outcome.ok)
+    parts += [_at_full_size(alike, lines) for alike in wrong]
+    parts += sanitizer_blocks(report.sanitizer, lines)
+    parts += paragraphs(*_remarks(report))
+    if report.verdict is CheckVerdict.INCONCLUSIVE:
+        parts += _open_conditions(report, lines)
+    if passed:
+        parts += paragraphs(*_evidence(report))
+    verdict = Badge(words_of(report.verdict).upper(), tone_of(report.verdict))
+    return [Entry((verdict, f" {report.task} {shown}"), tuple(parts))]
+
+
+def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[Block]:
+    """What a compiler says, each with its line of the source."""
+    blocks: list[Block] = []
+    for said in diagnostics:
+        place = f"line {said.line}: " if said.line else ""
+        pointer = [Phrase(" " * (said.column - 1) + "^")] if said.column else []
+        source = (Phrase(said.source_line), *pointer) if said.source_line else ()
+        blocks.append(_entry(f"{place}{said.severity.value}: {said.message}", source))
+    return blocks
+
+
+def compile_error_blocks(file: str, compilation: Compilation) -> list[Block]:
+    """What the compiler says of a source that does not compile."""
+    parts = diagnostics_blocks(compilation.diagnostics)
+    return [Entry((Badge("COMPILE ERROR", Tone.BAD), f" {file}"), tuple(parts))]
+
+
+def _entry(text: str, source: Sequence[Phrase]) -> Block:
+    return Entry((text,), (Listing("", tuple(source)),) if source else ())
+
+
+def _excerpt(lines: _Text, at: int) -> tuple[Phrase, ...]:
+    known = 0 < at <= len(lines) and lines[at - 1]
+    return (Phrase(f"{at:4} | {lines[at - 1]}"),) if known else ()
+
+
+def _failure(alike: Sequence[CaseResult], lines: _Text, again: str) -> Block:
+    """The first of several cases that failed alike."""
+    result, case = alike[0], alike[0].case
+    more = f" and {pluralised(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
+    parts = [*paragraphs(f"why: {case.why}"), *_what_is_wrong(result, lines)]
+    if again and not case.is_of_plan:
+        command = f"alone: {again} --case {shlex.quote(case.id)}"
+        parts.append(Listing("", (Phrase(command),)))
+    sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
+    return Entry((badge(result.outcome), sizes), tuple(parts))
+
+
+def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> Block:
+    """The first of several workloads that are wrong alike, or alike not established."""
+    result = alike[0]
+    more = f" and {pluralised(len(alike) - 1, 'more workload')}" if len(alike) > 1 else ""
+    ran = paragraphs(result.extent) if result.blocks_run else ()
+    title = f"  workload {result.workload} at its own size{more}"
+    return Entry((badge(result.outcome), title), (*_what_is_wrong(result, lines), *ran))
+
+
+def _what_is_wrong(result: CaseResult | FullSizeResult, lines: _Text) -> list[Block]:
+    wrong = [output_words(o) for o in result.outputs if not o.ok]
+    faults = [_finding(f, lines) for f in result.findings if not f.is_warning]
+    return [*paragraphs(*wrong), *faults] or list(paragraphs(result.message))
+
+
+def _finding(finding: Finding, lines: _Text) -> Block:
+    return _entry(finding.describe(), _excerpt(lines, finding.line))
+
+
+def _remarks(report: CheckReport) -> Iterator[str]:
+    """Properties that do not hold bit for bit, warnings, and what an engineer accepts."""
+    for prop in report.properties:
+        if not prop.ok or not prop.bitwise:
+            yield f"{prop.name} ({prop.dtype.value}): {prop.message or 'not the same'}"
+    warnings = dict.fromkeys(f.describe() for r in report.cases for f in r.findings if f.is_warning)
+    yield from (f"warning: {text}" for text in list(warnings)[:MOST_SHOWN])
+    yield from (f"accepted in task.toml: {ruling.describe()}" for ruling in report.accepted)
+
+
+def _open_conditions(report: CheckReport, lines: _Text) -> list[Block]:
+    """Sides of conditions that nothing took, and what to do about them."""
+    if not report.open_conditions:
+        return []
+    left = len(report.open_conditions) - MOST_SHOWN
+    return [
+        *(
+            _entry(f"{each.describe()} ({each.why})", _excerpt(lines, each.line))
+            for each in report.open_conditions[:MOST_SHOWN]
+        ),
+        *paragraphs(f"and {left} more; --json shows every one" if left > 0 else ""),
+        *paragraphs(f"next: {OPEN_CONDITION_HINT}"),
+    ]
+
+
+# -- what a passed check rests on ------------------------------------------------------------------
+
+
+def _evidence(report: CheckReport) -> Iterator[str]:
+    if worst := _worst(report):
+        result, output = worst
+        where = f"{output.argument} in {result.case.id}"
+        yield f"worst error: {decimal(output.error, 2)} of the bound ({where})"
+    if report.full_size:
+        yield _at_own_sizes(report.full_size)
+        yield from (f"{r.workload}: {r.reduced}" for r in report.full_size if r.reduced)
+    if report.properties and all(p.bitwise for p in report.properties):
+        names = ", ".join(dict.fromkeys(p.name for p in report.properties))
+        yield f"bit for bit the same: {names}"
+    if report.fakes:
+        caught = ", ".join(f"{f.name} ({f.rejected}/{f.cases})" for f in report.fakes)
+        yield f"fakes that the cases reject: {caught}"
+    yield from (f"not emulated: {what}" for what in report.not_emulated)
+    if report.condition_sides:
+        yield _conditions_words(report)
+    if report.untried_lines:
+        at = " and ".join(map(str, report.untried_lines))
+        yield (
+            f"no case takes the launch at line {at}: what it does is unchecked (list sizes in "
+            "task.toml that take it)"
+        )
+    if (c := report.counters) is not None:
+        yield (
+            f"all cases together: {count(c.sectors)} sectors, {count(c.requests)} requests, "
+            f"{count(c.warp_instructions)} warp instructions"
+        )
+
+
+def _worst(report: CheckReport) -> tuple[CaseResult, OutputError] | None:
+    passed = (r for r in report.cases if r.outcome is CaseOutcome.PASSED)
+    found = [(result, worst) for result in passed if (worst := result.worst) is not None]
+    return max(found, key=lambda pair: pair[1].error, default=None)
+
+
+def _at_own_sizes(results: Sequence[FullSizeResult]) -> str:
+    names = ", ".join(r.workload for r in results)
+    run, blocks = sum(r.blocks_run for r in results), sum(r.blocks for r in results)
+    stored = "; every output byte is stored" if all(r.covered for r in results) else ""
+    return f"at their own sizes: {names} ({count(run)} of {count(blocks)} blocks in full{stored})"
+
+
+def _conditions_words(report: CheckReport) -> str:
+    """How many sides of conditions were taken, and what is known of the others."""
+    text = f"sides of conditions taken: {report.condition_sides}"
+    for status, words in (
+        (ConditionStatus.REACHED, "of these by cases made for them"),
+        (ConditionStatus.UNREACHABLE, "proved unreachable"),
+        (ConditionStatus.ACCEPTED, "accepted in task.toml"),
+    ):
+        found = sum(c.status is status for c in report.conditions)
+        text += f"; {words}: {found}" if found else ""
+    return text
+
+
+# -- compute-sanitizer -----------------------------------------------------------------------------
+
+
+def sanitizer_blocks(reports: Sequence[SanitizerReport], lines: _Text = ()) -> list[Block]:
+    """A line for each outcome with the tools that had it, then every finding with its source."""
+    remedies = dict.fromkeys(r.remedy for r in reports if r.remedy)
+    found = [block for report in reports for block in _tool_findings(report, lines)]
+    outcomes = [
+        Entry((Badge(words, tone_of(verdict)),), ())
+        for verdict in dict.fromkeys(r.verdict for r in reports)
+        for words in sanitizer_words(r for r in reports if r.verdict is verdict)
+    ]
+    if outcomes and (remedies or found):
+        last = Entry(outcomes[-1].line, (*paragraphs(*remedies), *found))
+        return [*outcomes[:-1], last]
+    return list(outcomes)
+
+
+def _tool_findings(report: SanitizerReport, lines: _Text) -> Iterator[Block]:
+    tool = report.tool.value
+    told = [(f.describe(), f.line) for f in report.findings] + [(t, 0) for t in report.unread]
+    for text, line in told[:MOST_SHOWN]:
+        yield _entry(f"{tool}: {text}", _excerpt(lines, line))
+    if len(told) > MOST_SHOWN:
+        yield from paragraphs(f"{tool}: and {len(told) - MOST_SHOWN} more")
+    for warning in report.warnings[:MOST_SHOWN]:
+        yield from paragraphs(f"{tool} warns: {warning.describe()}")
+
+
+# -- several sources -------------------------------------------------------------------------------
+
+
+def reports_blocks(reports: Sequence[CheckReport]) -> list[Block]:
+    """One row for each source."""
+    devices = dict.fromkeys(f"on {r.device}, {r.compiler}" for r in reports)
+    columns = "task", "source", "verdict", "cases", "error/bound", "time"
+    table = Table("", columns, tuple(map(_report_row, reports)))
+    found = (
+        f"{r.task} {_name(r)}: {words}" for r in reports for words in sanitizer_words(r.sanitizer)
+    )
+    return [*paragraphs(*devices), table, *paragraphs(*found)]
+
+
+def _report_row(report: CheckReport) -> tuple[Line, ...]:
+    worst = _worst(report)
+    return (
+        (report.task,),
+        (_name(report),),
+        (badge(phrase_of(report.verdict)),),
+        (number(len(report.cases), count),),
+        (number(worst[1].error, decimal, 2),) if worst else (),
+        (number(report.seconds, seconds),),
+    )
+
+
+def _name(report: CheckReport) -> str:
+    return report.source.rpartition("/")[2]
+
+
+def _all_cases(results: Sequence[CaseResult]) -> Table:
+    rows = tuple(
+        (
+            (r.case.id,),
+            (badge(r.outcome),),
+            (number(r.worst.error, decimal, 3),) if r.worst else (),
+            (number(r.worst.max_ulp, decimal, 0),) if r.worst else (),
+            (r.case.why,),
+        )
+        for r in results
+    )
+    return Table("", ("case", "outcome", "error", "ulp", "why"), rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -104,6 +104,11 @@ class Paragraph:
     line: Line
 
 
+def paragraphs(*texts: str) -> tuple[Paragraph, ...]:
+    """One for each text that is not empty."""
+    return tuple(Paragraph((text,)) for text in texts if text)
+
+
 @dataclass(frozen=True)
 class Quote:
     """What a model or an engineer wrote, line by line."""
@@ -122,7 +127,8 @@ class Items:
 class Table:
     """Rows of cells; columns in `numeric`, counted from 0, are set to the right.
 
-    The first cell of a row is its header. `anchors` names rows that links lead to. So many columns
+    The first cell of a row is its header; where no column has a name, there is no row of names.
+    `anchors` names rows that links lead to. So many columns
     at the end as `optional` says are left out of lines that have no room for them.
     """
 
@@ -143,6 +149,28 @@ class Table:
             numeric=frozenset(n for n, i in enumerate(kept) if i in self.numeric),
             optional=sum(i >= len(self.columns) - self.optional for i in kept),
         )
+
+
+def pairs(rows: Mapping[str, str | Line]) -> Table:
+    """Names and values, one a line; those without a value are left out."""
+    lines = ((name, (value,) if isinstance(value, str) else value) for name, value in rows.items())
+    return Table("", ("", ""), tuple(((name,), line) for name, line in lines if any(line)))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Lines as they are, set in a fixed width. With a heading they are in columns."""
+
+    heading: str
+    lines: tuple[Phrase, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line, and set in below it what belongs to it."""
+
+    line: Line
+    blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True)
@@ -182,14 +210,16 @@ class Details:
 
 @dataclass(frozen=True)
 class Section:
-    """A titled part; sections inside of it are one level lower."""
+    """A titled part; sections inside of it are one level lower. Links lead to its anchor."""
 
     title: str
     anchor: str
     blocks: tuple[Block, ...]
 
 
-Block = Paragraph | Quote | Items | Table | Figure | Source | Diff | Details | Section
+Block = (
+    Paragraph | Quote | Items | Table | Listing | Entry | Figure | Source | Diff | Details | Section
+)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from functools import singledispatch
 
 from astra_tui.model.hunks import unified_diff
@@ -13,11 +14,13 @@ from astra_tui.present.document import (
     Details,
     Diff,
     Document,
+    Entry,
     Figure,
     Inline,
     Items,
     Line,
     Link,
+    Listing,
     Number,
     Paragraph,
     Quote,
@@ -77,7 +80,20 @@ def _(block: Table, _level: int) -> str:
     rule = "|".join(" ---: " if i in block.numeric else " --- " for i in columns)
     rows = ["| " + " | ".join(map(_plain, block.columns)) + " |", f"|{rule}|"]
     rows += ["| " + " | ".join(map(_cell, cells)) + " |" for cells in block.rows]
-    return f"**{_plain(block.caption)}**\n\n" + "\n".join(rows)
+    caption = f"**{_plain(block.caption)}**\n\n" if block.caption else ""
+    return caption + "\n".join(rows)
+
+
+@_block.register
+def _(block: Listing, _level: int) -> str:
+    lines = [block.heading] * bool(block.heading) + [line.words for line in block.lines]
+    return _fenced("\n".join(lines), "")
+
+
+@_block.register
+def _(block: Entry, level: int) -> str:
+    inner = textwrap.indent(_blocks(block.blocks, level), "  ")
+    return f"- {_line(block.line)}\n\n{inner}" if inner else f"- {_line(block.line)}"
 
 
 @_block.register

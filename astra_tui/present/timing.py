@@ -29,6 +29,7 @@ from astra_tui.present.document import (
     badge,
     interval,
     number,
+    paragraphs,
 )
 from astra_tui.present.numbers import (
     geometric_mean,
@@ -51,6 +52,20 @@ class Names(NamedTuple):
     candidate: str
     base_column: str = "base"
     candidate_column: str = "cand."
+
+
+_PAIRED = "paired graph replay, every launch with its data outside the L2 cache (docs/timing.md)"
+_PAPER = "the Astra paper's protocol: 100 launches from the host, arithmetic mean"
+_PROTOCOLS = {
+    "paired": f"measured by {_PAIRED}",
+    "paper": f"measured by {_PAPER}",
+    "both": f'measured by {_PAIRED}; "paper" is {_PAPER}',
+}
+
+
+def circumstances_blocks(where: str, checks: Sequence[str], protocol: str) -> list[Block]:
+    """On what and how it was measured, and what was checked before."""
+    return [*paragraphs(where, f"checked on the GPU: {'; '.join(checks)}", _PROTOCOLS[protocol])]
 
 
 class CaveatMarks:

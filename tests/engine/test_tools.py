@@ -17,7 +17,8 @@ from astra_tui.model.events import HardwareCountersRead, Sanitized, StopReason
 from astra_tui.model.sanitizer import SanitizerVerdict
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
-from astra_tui.plain.run import print_run
+from astra_tui.plain.console import text_lines
+from astra_tui.present.results import result_blocks
 from astra_tui.processes.child import Child
 from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.summary import run_report
@@ -69,9 +70,7 @@ def source(task: KernelTask, time: str) -> str:
 
 
 @pytest.mark.skipif(PARAMETERS.exists(), reason="a driver here says who may read counters")
-def test_what_a_tool_finds_goes_back_to_the_coding_agent(
-    task: KernelTask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_tool_finds_goes_back_to_the_coding_agent(task: KernelTask, tmp_path: Path) -> None:
     behaviour = Behaviour(
         logs={"memcheck": texts.REAL_OUT_OF_BOUNDS},
         faulty_cases=("",),
@@ -107,9 +106,8 @@ def test_what_a_tool_finds_goes_back_to_the_coding_agent(
     report = run_report(state, tmp_path)
     assert [r.verdict.value for r in report.best.sanitizer] == ["clean"] * 4
     assert report.best.hardware == state.candidate(second).hardware
-    print_run(state, tmp_path)
-    shown = capsys.readouterr().out
-    assert "tools    memcheck, racecheck, initcheck, synccheck: nothing found in" in shown
+    shown = "\n".join(text_lines(result_blocks(state, tmp_path)))
+    assert "\nTools\nmemcheck, racecheck, initcheck, synccheck: nothing found in" in shown
     assert "L2 hits 50.2 %" in shown
 
 

@@ -30,9 +30,12 @@ from astra_tui.model.fold import fold
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.visible import can_act
-from astra_tui.plain.console import console, print_table, table
+from astra_tui.plain.console import console, print_blocks
 from astra_tui.plain.output import print_json
-from astra_tui.plain.run import RunLines, print_run
+from astra_tui.plain.run import RunLines
+from astra_tui.present.document import Listing, Table
+from astra_tui.present.results import result_blocks
+from astra_tui.present.tones import Phrase
 from astra_tui.sessions.summary import final_timings, run_report
 from tests.sessions.samples import BASELINE, BETTER, RATIO, shipped, timing, whole_session
 
@@ -81,7 +84,7 @@ def test_progress_is_a_line_for_every_tenth_report(reports: int, expected: int) 
 def test_the_end_has_the_best_beside_baseline_and_tuned(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    print_run(fold(session(*FINAL)), tmp_path)
+    print_blocks(result_blocks(fold(session(*FINAL)), tmp_path))
     out = capsys.readouterr().out
     for other in ("baseline.cu", "tuned.cu"):
         assert f"\nfaster {BETTER[:12]} against {other} (cuda:0, " in out
@@ -99,11 +102,11 @@ def test_the_end_has_the_best_against_what_others_ship(
     state = fold(session(*FINAL, shipped()))
     assert run_report(state, tmp_path).shipped == shipped().shipped
     assert state.usage.gpu_seconds == fold(session(*FINAL)).usage.gpu_seconds + 0.25
-    print_run(state, tmp_path)
+    print_blocks(result_blocks(state, tmp_path))
     out = capsys.readouterr().out
     assert f"\nbest {headline}\n" in out
     assert "16x4096" in out[out.index("fastest shipped") :]
-    print_run(fold(session(*FINAL, shipped(""))), tmp_path)
+    print_blocks(result_blocks(fold(session(*FINAL, shipped(""))), tmp_path))
     out = capsys.readouterr().out
     assert "fastest shipped kernels: not compared, since not all that serve" in out
     assert "flashinfer is not timed: triton 3.9.0 is not in the cache" in out
@@ -114,7 +117,7 @@ def test_only_final_timings_count_as_the_result(
 ) -> None:
     state = fold(whole_session())
     assert final_timings(state) == ()
-    print_run(state, tmp_path)
+    print_blocks(result_blocks(state, tmp_path))
     assert " against " not in capsys.readouterr().out
     assert run_report(state, tmp_path).timings == ()
 
@@ -166,13 +169,16 @@ def test_what_is_printed_of_a_session_cannot_act_on_the_terminal(
     (begun, *_) = session()
     assert isinstance(begun, SessionOpened)
     settings = replace(begun.settings, task=HOSTILE, model=HOSTILE, device=HOSTILE)
-    print_run(fold([replace(begun, settings=settings), *session()[1:], *FINAL]), Path(HOSTILE))
+    print_blocks(
+        result_blocks(
+            fold([replace(begun, settings=settings), *session()[1:], *FINAL]), Path(HOSTILE)
+        )
+    )
     console().print(Text.assemble((HOSTILE, "bold"), HOSTILE))
-    printed = table(HOSTILE)
-    printed.add_row(HOSTILE)
-    print_table(console(), printed)
+    table = Table(HOSTILE, (HOSTILE,), (((HOSTILE,),),))
+    print_blocks([table, Listing(HOSTILE, (Phrase(HOSTILE),))])
     said = capsys.readouterr().out
-    assert said.count("«ESC»]0;title") == 8
+    assert said.count("«ESC»]0;title") == 11
     assert not [c for c in said if can_act(c)]
 
 

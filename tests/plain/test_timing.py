@@ -20,12 +20,17 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
-from astra_tui.plain.console import print_blocks, rich_table
+from astra_tui.plain.console import print_blocks, rich_table, text_lines
 from astra_tui.plain.live_timing import TimingProgress
-from astra_tui.plain.timing import print_environment
 from astra_tui.present.document import Block, Table
 from astra_tui.present.events import describe
-from astra_tui.present.timing import CaveatMarks, Names, paper_blocks, timing_blocks
+from astra_tui.present.timing import (
+    CaveatMarks,
+    Names,
+    circumstances_blocks,
+    paper_blocks,
+    timing_blocks,
+)
 from astra_tui.present.words import device_words, workload_words
 
 THROTTLED = Caveat("throttle", "throttled by its power limit for 0.3 s")
@@ -140,10 +145,11 @@ def test_the_paper_s_protocol_has_no_verdict(capsys: pytest.CaptureFixture[str])
     assert "faster" not in "".join(lines)
 
 
-def test_the_environment_names_gpu_and_protocol(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_environment_names_gpu_and_protocol() -> None:
     gpu = GpuIdentity(name="NVIDIA H100", driver="580.159.04", max_sm_mhz=1980)
-    print_environment(device_words("cuda:0", gpu), ["a.cu: 96 cases passed"], "paired")
-    first, checks, second, _ = capsys.readouterr().out.splitlines()
+    where = device_words("cuda:0", gpu)
+    blocks = circumstances_blocks(where, ["a.cu: 96 cases passed"], "paired")
+    first, checks, second = text_lines(blocks)
     assert first == "cuda:0, NVIDIA H100, driver 580.159.04, SM clock up to 1,980 MHz"
     assert checks == "checked on the GPU: a.cu: 96 cases passed"
     assert second.startswith("measured by paired graph replay, ")

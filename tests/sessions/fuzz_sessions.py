@@ -29,8 +29,9 @@ from typing import Any
 
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.errors import UserError
+from astra_tui.plain.console import text_lines
 from astra_tui.plain.replay import ReplayLines
-from astra_tui.plain.run import print_run
+from astra_tui.present.results import result_blocks
 from astra_tui.present.sessions import session_entry
 from astra_tui.sessions.branches import find_place, fork_session
 from astra_tui.sessions.comparison import find_candidate
@@ -254,7 +255,7 @@ def _use(folder: Path, timeline: Timeline, attempt: _Attempts) -> None:
     attempt(lambda: ReplayLines(timeline, write=attempt.told.append).show(len(timeline)))
     if state.opened is None:
         return
-    attempt(lambda: print_run(state, folder))
+    attempt(lambda: text_lines(result_blocks(state, folder)))
     attempt(lambda: run_report(state, folder))
     for named in ("", "r1", *(h[:12] for h in state.candidates)):
         attempt(lambda named=named: find_candidate(state, str(folder), named))

@@ -1,0 +1,292 @@
+"""A kernel source with the emulator's counters next to its lines, and a GPU's own counters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from astra_tui.model.check import Case
+from astra_tui.model.compilation import Compilation
+from astra_tui.model.counters import Counters, Place
+from astra_tui.model.findings import Finding
+from astra_tui.model.ncu import ComparedCounter, LaunchCounters, NcuReport
+from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic, wasted_traffic
+from astra_tui.present.document import (
+    Block,
+    Entry,
+    Line,
+    Listing,
+    Section,
+    Table,
+    number,
+    paragraphs,
+)
+from astra_tui.present.numbers import (
+    change_between,
+    count,
+    decimal,
+    dimensions,
+    percent,
+    pluralised,
+)
+from astra_tui.present.tones import Phrase, Tone
+
+_EMPTY: Line = ()
+
+
+@dataclass(frozen=True)
+class CountedSource:
+    """One version of a kernel: its text and what was counted."""
+
+    file: str
+    text: str
+    counters: Counters
+    compilation: Compilation
+    faults: tuple[Finding, ...]
+    traffic: tuple[ArgumentTraffic, ...]
+    """Of the workload that was counted."""
+    workloads: tuple[WorkloadTraffic, ...]
+    """Of all workloads."""
+
+
+def counters_blocks(
+    task: str, case: Case, compulsory_bytes: int, versions: Sequence[CountedSource]
+) -> list[Block]:
+    """Totals, then the source line by line; with two versions, in the form of a diff."""
+    title = f"{task}, {case.why}, {case.dtype.value}, {dimensions(case.dims)}"
+    return [
+        *paragraphs(title),
+        *_totals(compulsory_bytes, versions),
+        *paragraphs(*(f"{v.file}: {fault.describe()}" for v in versions for fault in v.faults)),
+        Section("Bytes moved", "", (_traffic(versions), *paragraphs(*_moved_in_vain(versions)))),
+        Section("Line by line", "", tuple(_lines(versions))),
+    ]
+
+
+def _names(versions: Sequence[CountedSource]) -> list[str]:
+    """How the versions are told apart: by file name, or by path where that is the same."""
+    files = [v.file for v in versions]
+    short = [file.rpartition("/")[2] for file in files]
+    return short if len(set(short)) == len(short) else files
+
+
+# -- totals ----------------------------------------------------------------------------------------
+
+_OPTIONAL = {
+    "shared_requests": "to shared memory, one a warp",
+    "bank_conflicts": "extra passes over shared memory",
+    "barriers": "waits, one a warp",
+    "shuffles": "one a warp",
+}
+
+
+def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[Block]:
+    names, counters = _names(versions), [v.counters for v in versions]
+    two = len(versions) == 2
+    compulsory = f"of 32 bytes; compulsory: {count(compulsory_bytes // 32)}"
+    counted = [
+        ("sectors", [c.sectors for c in counters], compulsory),
+        ("requests", [c.requests for c in counters], "to global memory, one a warp"),
+        ("instructions", [c.warp_instructions for c in counters], "of PTX, one a warp"),
+    ]
+    for name, remark in _OPTIONAL.items():
+        values = [getattr(c, name) for c in counters]
+        if any(values):
+            counted.append((name.replace("_", " "), values, remark))
+    rows: list[tuple[Line, ...]] = []
+    for name, values, remark in counted:
+        cells = [(number(value, count),) for value in values]
+        change = [(change_between(*reversed(values)),)] if two else []
+        rows.append(((name,), *cells, *change, (remark,)))
+    registers = [(", ".join(str(k.resources.registers) for k in v.compilation.kernels),)
+                 for v in versions]  # fmt: skip
+    rows.append((("registers",), *registers, *([_EMPTY] * two), ("a thread, by kernel",)))
+    columns = ("", *names, *(["change"] * two), "")
+    table = Table("", columns, tuple(rows), frozenset(range(1, len(columns) - 1)))
+    order = ""
+    if two:
+        keys = [c.ranking_key() for c in counters]
+        told = "equal" if keys[0] == keys[1] else "better" if keys[0] < keys[1] else "worse"
+        key = "the emulator's key (sectors, requests, instructions)"
+        order = f"{names[0]} is {told} by {key}"
+    compiler = f"counts depend on the compiler: {counters[0].compiler}"
+    return [table, *paragraphs(order, compiler)]
+
+
+# -- what is moved in vain -------------------------------------------------------------------------
+
+_MOST_LISTED = 8
+
+
+def _traffic(versions: Sequence[CountedSource]) -> Table:
+    """Bytes of each argument; a request of a warp moves a byte once."""
+    two = len(versions) == 2
+    rows: list[tuple[Line, ...]] = []
+    for name, version in zip(_names(versions), versions, strict=True):
+        for t in version.traffic:
+            share = (t.loaded - t.shared + t.stored) / t.compulsory
+            loaded = t.size, t.loaded, t.distinct_loaded
+            stored = t.stored, t.distinct_stored, t.half_lines, t.shared
+            cells = [(number(n, count),) if n else _EMPTY for n in (*loaded, *stored)]
+            cells.insert(3, (number(share, decimal, 2),))
+            rows.append(((t.argument,), *([(name,)] * two), *cells))
+    columns = (
+        "bytes of", *([""] * two), "size", "loaded", "distinct", "moved/distinct", "stored",
+        "distinct", "half lines", "shared",
+    )  # fmt: skip
+    last = len(columns)
+    return Table("", columns, tuple(rows), frozenset(range(last - 8, last)), optional=4)
+
+
+def _moved_in_vain(versions: Sequence[CountedSource]) -> Iterator[str]:
+    """On any workload."""
+    for name, version in zip(_names(versions), versions, strict=True):
+        prefix = f"{name}: " if len(versions) == 2 else ""
+        found = wasted_traffic((w.workload, w.arguments) for w in version.workloads)
+        yield from (f"{prefix}{wasted.describe()}" for wasted in found[:_MOST_LISTED])
+        if len(found) > _MOST_LISTED:
+            yield f"{prefix}{len(found) - _MOST_LISTED} more in --json"
+        if not found and version.workloads:
+            counted = pluralised(len(version.workloads), "workload")
+            yield f"{prefix}nothing is moved in vain on {counted}"
+        for workload in (w for w in version.workloads if w.problem):
+            yield f"{prefix}{workload.workload} was not counted: {workload.problem}"
+
+
+# -- line by line ----------------------------------------------------------------------------------
+
+_COLUMNS = ("req", "sectors", "eff", "confl", "instr")
+_Cells = tuple[str, ...]
+_NOTHING: _Cells = ("",) * len(_COLUMNS)
+_TONES = {"+": Tone.GOOD, "-": Tone.BAD}
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of a source: its number, what was counted there, and in which version it is."""
+
+    number: int
+    cells: _Cells
+    text: str
+    mark: str = " "
+
+
+def _lines(versions: Sequence[CountedSource]) -> list[Block]:
+    """The source with its counts; columns in which nothing was counted are left out."""
+    legend = ""
+    if len(versions) == 1:
+        lines = _annotated(versions[0])
+    else:
+        lines = list(_merged(*map(_annotated, versions)))
+        new, old = _names(versions)
+        legend = f"+ {new}, - {old}, no mark: text and counts are the same in both"
+    rows = [_COLUMNS, *(line.cells for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    kept = [i for i in range(len(_COLUMNS)) if any(line.cells[i] for line in lines)]
+
+    def counts(cells: _Cells) -> str:
+        return "".join(f"{cells[i]:>{widths[i]}} " for i in kept)
+
+    shown = (
+        Phrase(
+            f"{counts(line.cells)}{line.number or '':5} {line.mark} {line.text}",
+            _TONES.get(line.mark, Tone.PLAIN),
+        )
+        for line in lines
+    )
+    return [*paragraphs(legend), Listing(f"{counts(_COLUMNS)} line", tuple(shown))]
+
+
+def _annotated(version: CountedSource) -> list[_Line]:
+    """The lines of the source, then those of upstream files to which no line of it led."""
+    cells = _cells(version.counters)
+    texts = enumerate(version.text.splitlines(), 1)
+    own = [_Line(at, cells.get((at, ""), _NOTHING), text) for at, text in texts]
+    return [*own, *(_Line(0, cells[place], place[1]) for place in sorted(cells) if place[1])]
+
+
+def _merged(new: list[_Line], old: list[_Line]) -> Iterator[_Line]:
+    """Both versions as a diff of text and counts."""
+    before, after = ([(line.text, line.cells) for line in side] for side in (old, new))
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            yield from new[j1:j2]
+        else:
+            yield from (replace(line, mark="-") for line in old[i1:i2])
+            yield from (replace(line, mark="+") for line in new[j1:j2])
+
+
+def _cells(counters: Counters) -> dict[Place, _Cells]:
+    """The counts of each place as text, in the order of `_COLUMNS`."""
+    instructions = {c.place: c.warp_instructions for c in counters.lines}
+    found: dict[Place, _Cells] = {}
+    for place in {*instructions, *(a.place for a in counters.accesses)}:
+        here = [a for a in counters.accesses if a.place == place]
+        sectors = sum(a.sectors for a in here)
+        moved = sum(a.bytes for a in here if a.in_global)
+        requests, conflicts = sum(a.requests for a in here), sum(a.conflicts for a in here)
+        found[place] = (
+            _unless_zero(requests),
+            _unless_zero(sectors),
+            percent(moved / (32 * sectors)) if sectors else "",
+            _unless_zero(conflicts),
+            _unless_zero(instructions.get(place, 0)),
+        )
+    return found
+
+
+def _unless_zero(value: int) -> str:
+    return count(value) if value else ""
+
+
+# -- a GPU's own -----------------------------------------------------------------------------------
+
+_HEADLINE = {
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM throughput",
+    "lts__t_sector_hit_rate.pct": "L2 hits",
+    "l1tex__t_sector_hit_rate.pct": "L1 hits",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "active warps",
+}
+"""What a report shows of the metrics; the JSON has all of them."""
+
+
+def hardware_blocks(report: NcuReport, file: str = "") -> list[Block]:
+    """How many counters ncu read, or why none, and the most telling ones; never its durations."""
+    remedy = (report.remedy,) if report.remedy else ()
+    launches = (f"{launch.kernel}: {', '.join(_headline(launch))}" for launch in report.launches)
+    head = f"{file}: " * bool(file) + f"hardware counters: {report.outcome}"
+    return [Entry((head,), paragraphs(*remedy, *launches))]
+
+
+def _headline(launch: LaunchCounters) -> Iterator[str]:
+    for name, label in _HEADLINE.items():
+        if name in launch.metrics:
+            yield f"{label} {percent(launch.metrics[name].value / 100, 1)}"
+    if launch.excess_shared_wavefronts is not None:
+        yield f"{launch.excess_shared_wavefronts:,.0f} passes lost to bank conflicts"
+
+
+def compared_blocks(
+    file: str, report: NcuReport, counters: Sequence[ComparedCounter]
+) -> list[Block]:
+    """The emulator's counters against the GPU's, with what lies between; or why there are none."""
+    if not report.available:
+        return hardware_blocks(report, file)
+    version = f" by ncu {report.version}" if report.version else ""
+    rows = tuple(
+        (
+            (c.counter.replace("_", " "),),
+            (number(c.emulator, count),),
+            (number(c.gpu, decimal, 0),) if c.gpu is not None else _EMPTY,
+            (f"{c.difference:+,.0f}",) if c.difference is not None else _EMPTY,
+            ("" if c.gpu is not None else "not read by ncu",),
+        )
+        for c in counters
+    )
+    columns = ("", "emulator", "GPU", "difference", "")
+    missing = {name: why for launch in report.launches for name, why in launch.missing.items()}
+    title = f"{file}: the GPU's own counters{version}, in the same case"
+    told = paragraphs(*(f"{name}: {why}" for name, why in missing.items()))
+    return [Section(title, "", (Table("", columns, rows, frozenset({1, 2, 3})), *told))]

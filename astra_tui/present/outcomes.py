@@ -1,0 +1,196 @@
+"""What was tried, and how it ended: a machine, an export, the gate, a session tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from astra_tui.model.audit import AuditSummary, Group
+from astra_tui.model.environment import Difference
+from astra_tui.model.export import ExportReport, ExportStep
+from astra_tui.model.health import Health, Probe
+from astra_tui.model.timing import Timing
+from astra_tui.model.verification import CandidateVerification, TimingPair
+from astra_tui.present.document import (
+    Badge,
+    Block,
+    Entry,
+    Items,
+    Line,
+    Paragraph,
+    Section,
+    Table,
+    badge,
+    number,
+    pairs,
+    paragraphs,
+    speedup_line,
+)
+from astra_tui.present.numbers import count, percent, pluralised, short, significant
+from astra_tui.present.tones import Tone
+from astra_tui.present.words import timing_verdict
+from astra_tui.sessions.integrity import Integrity
+from astra_tui.sessions.signing import Signed
+
+# -- a machine -------------------------------------------------------------------------------------
+
+
+def doctor_blocks(probes: Sequence[Probe]) -> list[Block]:
+    """A row a probe, with what is missing, what it would add and how to get it; then the sum."""
+    rows: list[tuple[Line, ...]] = []
+    for probe in probes:
+        rows.append(((badge(probe.health),), (probe.name,), (probe.detail,)))
+        remarks = {"for": probe.gives, "needs": probe.remedy}
+        if probe.health is not Health.OK:
+            rows += [((), (f"  {what}",), (text,)) for what, text in remarks.items() if text]
+    lacking = ", ".join(lacking_probes(probes))
+    told = "kernels can be checked here; try: astra-tui check silu_and_mul"
+    if lacking:
+        told = f"kernels cannot be checked here before this works: {lacking}"
+    return [Table("", ("", "", ""), tuple(rows)), *paragraphs(told)]
+
+
+def lacking_probes(probes: Sequence[Probe]) -> list[str]:
+    """What the checks need and do not have."""
+    return [p.name for p in probes if p.needed and p.health is not Health.OK]
+
+
+# -- an export -------------------------------------------------------------------------------------
+
+
+def export_blocks(report: ExportReport) -> list[Block]:
+    """Each check with its outcome, then the files; where a check failed, that nothing is left."""
+    title = f"{report.task}, candidate {short(report.candidate)}, as {report.format.value}"
+    files = Items(tuple((name,) for name in report.files))
+    written: list[Block] = [*paragraphs(f"written to {report.folder}:"), files]
+    if not report.folder:
+        written = [*paragraphs("a check failed: nothing was written")]
+    return [*paragraphs(title), *steps_blocks(report.steps), *written]
+
+
+def steps_blocks(steps: Sequence[ExportStep]) -> list[Block]:
+    """Each check with its outcome."""
+    rows = tuple(((badge(step.outcome),), (step.name,), (step.detail,)) for step in steps)
+    return [Table("", ("", "", ""), rows)] if rows else []
+
+
+# -- the gate --------------------------------------------------------------------------------------
+
+_FAILURES = {
+    Group.PLANTED: "wrong kernels were not caught",
+    Group.HONEST: "right kernels did not pass",
+    Group.MUTANT: "mutants were not caught",
+}
+
+
+def audit_blocks(summary: AuditSummary, messages: Mapping[str, str]) -> list[Block]:
+    """A row for each kind, then every kernel that speaks against the gate, with its reason."""
+    head = summary.head
+    rows: list[tuple[Line, ...]] = []
+    for kind in summary.kinds:
+        numbers = kind.judged, kind.wrong, kind.inconclusive, kind.void, kind.hang
+        cells = [(number(n, count),) if n else () for n in (*numbers, len(kind.failures))]
+        rows.append(((kind.group.value,), (kind.kind,), *cells))
+    columns = ("group", "kind", "judged", "wrong", "inconclusive", "void", "hang", "failures")
+    blocks: list[Block] = [
+        *paragraphs(f"gate {short(head.gate)} on {head.device}, {head.compiler}; {head.machine}"),
+        Table("", columns, tuple(rows), frozenset(range(2, 8))),
+    ]
+    for group, words in _FAILURES.items():
+        names = [n for k in summary.kinds if k.group is group for n in k.failures]
+        judged = sum(k.judged for k in summary.kinds if k.group is group)
+        failed = paragraphs(*(f"{name}: {messages.get(name, '')}" for name in names))
+        if judged:
+            told = Badge(f"{len(names)} of {judged} {words}", Tone.BAD if names else Tone.GOOD)
+            blocks.append(Entry((f"{group.value}: ", told), failed))
+    if left_out := sum(k.not_counted for k in summary.kinds):
+        mutants = pluralised(left_out, "mutant")
+        blocks += paragraphs(f"not counted: {mutants} that do not compile, or change nothing")
+    return blocks
+
+
+# -- a session tried again -------------------------------------------------------------------------
+
+
+def integrity_blocks(integrity: Integrity, signed: Signed | None) -> list[Block]:
+    """What was looked at, and by whose key the session is signed."""
+    seen = (
+        f"{pluralised(integrity.events, 'event')}, {pluralised(integrity.texts, 'text')}, "
+        f"{pluralised(integrity.closings, 'closing')}; checksum {integrity.seal or 'none'}"
+    )
+    by = "none; checksums are no proof: anyone can compute them again"
+    if signed is not None:
+        named = "one of the keys that were named"
+        known = named if signed.trusted else "see that it is who you think"
+        by = f"{signed.fingerprint}, {count(signed.lines)} lines; {known}"
+    return [pairs({"journal": seen, "signature": by})]
+
+
+def differences_blocks(found: Sequence[Difference], title: str = "differs") -> list[Block]:
+    """What is not as it was when the session ran, one row each."""
+    if not found:
+        return [*paragraphs(f"{title}: nothing that is known of the machine")]
+    rows = tuple(((d.what,), (d.recorded,), (d.here,)) for d in found)
+    return [Table("", (title, "recorded", "here"), rows)]
+
+
+def verification_blocks(verified: CandidateVerification) -> list[Block]:
+    """One candidate: recorded against measured here."""
+    where = f"round {verified.round}" if verified.round else "baseline"
+    recorded = (badge(verified.recorded),) if verified.recorded else ("not recorded",)
+    check: Line = (
+        badge(verified.measured), " (recorded: ", *recorded,
+        f"), {pluralised(verified.cases, 'case')}; largest error "
+        f"{significant(verified.worst_measured)} of what is allowed "
+        f"(recorded: {significant(verified.worst_recorded)})",
+    )  # fmt: skip
+    facts: list[Block] = [Paragraph(("check: ", *check))]
+    if verified.counters:
+        rows = tuple(
+            (
+                (c.name.replace("_", " "),),
+                (number(c.measured, count),),
+                (number(c.recorded, count),),
+            )
+            for c in verified.counters
+        )
+        facts.append(Table("", ("counter", "here", "recorded"), rows, frozenset({1, 2})))
+    facts += [Paragraph(_timing(pair)) for pair in verified.timings]
+    facts += paragraphs(*(f"note: {said}" for said in verified.notes))
+    facts += [Paragraph((Badge("disagrees", Tone.BAD), f": {p}")) for p in verified.problems]
+    if verified.agrees:
+        told = "agrees" if verified.counters_compared else "agrees in what was compared"
+        facts.append(Paragraph((Badge(told, Tone.GOOD),)))
+    return [Section(f"{where}  {short(verified.candidate)}", "", tuple(facts))]
+
+
+def _timing(pair: TimingPair) -> Line:
+    head = f"time against {short(pair.base)}: "
+    recorded = *_ratio(pair.recorded), ")"
+    if pair.measured is None:
+        return (head, "not timed here (recorded: ", *recorded)
+    apart = f"; {percent(pair.tolerance, 1)} apart is allowed"
+    return (head, *_ratio(pair.measured), " (recorded: ", *recorded, apart)
+
+
+def _ratio(timing: Timing) -> Line:
+    return *speedup_line(timing.speedup), " ", badge(timing_verdict(timing))
+
+
+def verification_words(candidates: Sequence[CandidateVerification]) -> str:
+    """What all of them together amount to, as in "as recorded: checks 3 of 3"."""
+    wrong = [c for c in candidates if not c.agrees]
+    if wrong:
+        names = ", ".join(short(c.candidate) for c in wrong)
+        return f"{len(wrong)} of {len(candidates)} accepted candidates disagree: {names}"
+    compared = {
+        "checks": [True for _ in candidates],
+        "counters": [c.counters_compared for c in candidates],
+        "timings": [t.measured is not None for c in candidates for t in c.timings],
+    }
+    found = (f"{name} {sum(done)} of {len(done)}" for name, done in compared.items() if any(done))
+    left = (
+        f"{name} of {len(done) - sum(done)}" for name, done in compared.items() if not all(done)
+    )
+    text = f"as recorded: {', '.join(found)}" if candidates else "nothing was accepted"
+    not_compared = ", ".join(left)
+    return text + (f"; not compared: {not_compared}" if not_compared else "")

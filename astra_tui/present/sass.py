@@ -1,0 +1,209 @@
+"""Machine code next to its source: histogram, listing, and both as a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from astra_tui.model.sass import (
+    Disassembly,
+    HistogramChange,
+    Instruction,
+    KernelDiff,
+    ListingStep,
+    SassDiff,
+    SassKernel,
+)
+from astra_tui.present.document import (
+    Block,
+    Line,
+    Listing,
+    Section,
+    Table,
+    number,
+    paragraphs,
+)
+from astra_tui.present.numbers import count
+from astra_tui.present.tones import Phrase, Tone
+
+_CONTEXT = 3
+"""Equal instructions that are shown around a difference."""
+_CODE_WIDTH = 60
+_TONES = {"+": Tone.GOOD, "-": Tone.BAD, " ": Tone.PLAIN}
+
+
+@dataclass(frozen=True)
+class SassSource:
+    """One version of a source: its text and its machine code."""
+
+    file: str
+    text: str
+    compiler: str
+    disassembly: Disassembly
+
+    @property
+    def name(self) -> str:
+        """The file without its folders."""
+        return self.file.rpartition("/")[2]
+
+    def kernel(self, name: str) -> SassKernel:
+        """A kernel by the name that a diff gives."""
+        return next(k for k in self.disassembly.kernels if k.name == name)
+
+    def place(self, instruction: Instruction, before: Instruction | None) -> str:
+        """The source line of an instruction, where it is not that of the one before."""
+        at, header = instruction.line, instruction.header
+        if (at, header) == ((before.line, before.header) if before else (0, "")):
+            return ""
+        lines = self.text.splitlines()
+        text = f"{at:5}  {lines[at - 1].strip()}" if 0 < at <= len(lines) else ""
+        return f"{text:5}  {header}" if header else text
+
+
+def sass_blocks(
+    title: str, sources: Sequence[SassSource], diff: SassDiff | None, histogram_only: bool
+) -> list[Block]:
+    """Each kernel's histogram, then its listing unless only histograms are wanted.
+
+    With a diff, `sources` are the newer version and the one before it.
+    """
+    made = sources[0].disassembly
+    head = paragraphs(f"{title}, {made.arch}, {sources[0].compiler}, {made.tool}")
+    if diff is None:
+        return [*head, *(_kernel(sources[0], k, histogram_only) for k in made.kernels)]
+    after, before = sources
+    kernels = [_changed_kernel(after, before, each, histogram_only) for each in diff.kernels]
+    lone = [
+        f"{mark} {name}: only in {source.name}"
+        for mark, source, names in (("-", before, diff.only_before), ("+", after, diff.only_after))
+        for name in names
+    ]
+    return [*head, *kernels, *paragraphs(*lone)]
+
+
+# -- one version -----------------------------------------------------------------------------------
+
+
+def _kernel(source: SassSource, kernel: SassKernel, histogram_only: bool) -> Section:
+    in_loops = sum(row.in_loops for row in kernel.histogram)
+    size = f"{len(kernel.instructions)} instructions, {in_loops} of them in loops"
+    rows = tuple(
+        ((row.name,), _unless_zero(row.count), _unless_zero(row.in_loops), (row.category.value,))
+        for row in kernel.histogram
+    )
+    table = Table("", ("name", "count", "in loops", "class"), rows, frozenset({1, 2}))
+    blocks: list[Block] = [*paragraphs(size), table, *paragraphs(_unknown(kernel))]
+    if not histogram_only:
+        blocks.append(_listing(tuple(map(Phrase, _listed(source, kernel)))))
+    return Section(f"{source.name}: {kernel.name}", "", tuple(blocks))
+
+
+def _listed(source: SassSource, kernel: SassKernel) -> Iterator[str]:
+    starts = {s.address: s.symbol for s in kernel.subroutines}
+    last: Instruction | None = None
+    for instruction in kernel.instructions:
+        if instruction.address in starts:
+            yield f"{starts[instruction.address]}:"
+        yield f"{_code(instruction):<{_CODE_WIDTH}}  {source.place(instruction, last)}"
+        last = instruction
+
+
+def _unknown(*kernels: SassKernel) -> str:
+    names = sorted({name for kernel in kernels for name in kernel.unknown})
+    return f"not in the table of classes: {', '.join(names)}" if names else ""
+
+
+def _listing(lines: tuple[Phrase, ...]) -> Listing:
+    head = f"{'addr':>5} loop  instruction"
+    return Listing(f"{head:<{_CODE_WIDTH}}   line", lines)
+
+
+def _code(instruction: Instruction) -> str:
+    depth = "|" * instruction.loop_depth
+    return f"{instruction.address:5x} {depth:<4}  {instruction.text}"
+
+
+def _unless_zero(value: int) -> Line:
+    return (number(value, count),) if value else ()
+
+
+# -- two versions ----------------------------------------------------------------------------------
+
+
+def _changed_kernel(
+    after: SassSource, before: SassSource, diff: KernelDiff, histogram_only: bool
+) -> Section:
+    new, old = after.kernel(diff.after), before.kernel(diff.before)
+    counts = f"{len(old.instructions)} -> {len(new.instructions)} instructions"
+    rows = tuple(_change(change) for change in diff.histogram if change.changed)
+    blocks: list[Block] = [*paragraphs(f"{counts}; the histograms are the same")]
+    if rows:
+        columns = ("name", "before", "after", "change", "in loops", "class")
+        table = Table("", columns, rows, frozenset({1, 2, 3, 4}))
+        blocks = [*paragraphs(f"{counts}; rows that are the same are left out"), table]
+    blocks += paragraphs(_unknown(old, new))
+    if not histogram_only and diff.same:
+        same = "the instructions are the same, but for the numbers of registers"
+        blocks += paragraphs(same)
+    elif not histogram_only:
+        blocks += paragraphs(f"- {before.file}, + {after.file}; numbers of registers may differ")
+        blocks.append(_listing(tuple(_steps((before, old), (after, new), diff))))
+    return Section(f"{diff.before}  ->  {diff.after}", "", tuple(blocks))
+
+
+def _change(change: HistogramChange) -> tuple[Line, ...]:
+    in_loops = ""
+    if change.before_in_loops or change.after_in_loops:
+        in_loops = f"{change.before_in_loops} -> {change.after_in_loops}"
+    difference = change.after - change.before
+    return (
+        (change.name,),
+        _unless_zero(change.before),
+        _unless_zero(change.after),
+        (f"{difference:+}" if difference else "",),
+        (in_loops,),
+        (change.category.value,),
+    )
+
+
+_Side = tuple[SassSource, SassKernel]
+
+
+def _steps(before: _Side, after: _Side, diff: KernelDiff) -> Iterator[Phrase]:
+    for steps, skipped in _hunks(diff.listing):
+        if skipped:
+            yield Phrase(f"... {skipped} the same", Tone.DIM)
+        last: tuple[str, Instruction | None] = ("", None)
+        for step in steps:
+            mark, source, instruction = _side(step, before, after)
+            place = source.place(instruction, last[1] if last[0] == source.file else None)
+            text = f"{mark} {_code(instruction):<{_CODE_WIDTH - 2}}  {place}"
+            yield Phrase(text, _TONES[mark])
+            last = source.file, instruction
+
+
+def _side(step: ListingStep, before: _Side, after: _Side) -> tuple[str, SassSource, Instruction]:
+    """The mark of a step, and the instruction that stands for it with its source."""
+    if step.after is not None:
+        mark = " " if step.before is not None else "+"
+        return mark, after[0], after[1].instructions[step.after]
+    assert step.before is not None
+    return "-", before[0], before[1].instructions[step.before]
+
+
+def _hunks(steps: Sequence[ListingStep]) -> Iterator[tuple[Sequence[ListingStep], int]]:
+    """Runs of steps near a difference, each with the number of equal ones left out before it."""
+    changed = [i for i, s in enumerate(steps) if s.before is None or s.after is None]
+    start = end = 0
+    skipped = 0
+    for i in changed:
+        if i - _CONTEXT > end:
+            if end > start:
+                yield steps[start:end], skipped
+            start = i - _CONTEXT
+            skipped = start - end
+        end = min(i + _CONTEXT + 1, len(steps))
+    if end > start:
+        yield steps[start:end], skipped
+    if end < len(steps):
+        yield (), len(steps) - end

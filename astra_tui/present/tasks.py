@@ -1,0 +1,142 @@
+"""Kernel tasks: lists of them, their cases and their yardsticks, and drafts of new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from astra_tui.model.check import Case
+from astra_tui.model.open_point import OpenPoint
+from astra_tui.model.task import KernelTask
+from astra_tui.model.yardsticks import YardstickEntry
+from astra_tui.present.document import (
+    Block,
+    Entry,
+    Items,
+    Line,
+    Listing,
+    Section,
+    Table,
+    number,
+    paragraphs,
+)
+from astra_tui.present.numbers import count, dimensions, pluralised
+from astra_tui.present.tones import Phrase
+
+
+def tasks_blocks(tasks: Sequence[KernelTask]) -> list[Block]:
+    """One row a task."""
+    columns = "task", "types", "workloads", "what it does"
+    rows = tuple(
+        (
+            (task.name,),
+            (" ".join(d.short for d in task.dtypes),),
+            (number(len(task.workloads), count),),
+            (task.summary,),
+        )
+        for task in tasks
+    )
+    return [Table("", columns, rows)]
+
+
+def cases_blocks(task: str, cases: Sequence[Case]) -> list[Block]:
+    """The cases of a task, with the reason for each."""
+    rows = tuple(((case.id,), (dimensions(case.dims),), (_why(case),)) for case in cases)
+    heading = f"{task}: {pluralised(len(cases), 'case')}"
+    return [*paragraphs(heading), Table("", ("case", "sizes", "why"), rows)]
+
+
+def _why(case: Case) -> str:
+    outside = case.outside_contract
+    refused = f" (outside the contract: {outside}; has to be refused)" if outside else ""
+    return case.why + refused
+
+
+# -- yardsticks ------------------------------------------------------------------------------------
+
+
+def yardsticks_blocks(
+    entries: Sequence[YardstickEntry], unserved: Mapping[str, Sequence[str]]
+) -> list[Block]:
+    """One row a yardstick; what none serves follows, then what could not be built."""
+    columns = "task", "yardstick", "state", "serves", "package", "licence", "age", "pdl"
+    table = Table("", columns, tuple(map(_yardstick, entries)), optional=4)
+    lacking = [
+        f"{task}: no yardstick serves {', '.join(workloads)}"
+        for task, workloads in unserved.items()
+        if workloads
+    ]
+    failed = [
+        Entry((f"{e.task}: {e.name} not timed: {e.problem}",), paragraphs(e.hint))
+        for e in entries
+        if e.problem
+    ]
+    newer = {f"{e.package} {e.version}": ", ".join(e.newer[:3]) for e in entries if e.newer}
+    pinned = [f"{p}: the index has {found}; the pin stays as it is" for p, found in newer.items()]
+    return [table, *paragraphs(*lacking), *failed, *paragraphs(*pinned)]
+
+
+def _yardstick(e: YardstickEntry) -> tuple[Line, ...]:
+    cells = (
+        e.task, e.name, _state(e), _served(e), f"{e.package} {e.version}", e.licence,
+        f"{e.age_days} d", "yes" if e.pdl else "no",
+    )  # fmt: skip
+    return tuple((cell,) for cell in cells)
+
+
+def _state(e: YardstickEntry) -> str:
+    if e.kind == "out of reach":
+        return e.kind
+    if e.built is not None:
+        return "built" if e.built else "not built"
+    return "cached" if e.cached else "not fetched"
+
+
+def _served(e: YardstickEntry) -> str:
+    total = len(e.serves) + len(e.refuses)
+    if not e.refuses:
+        return "all workloads" if total > 1 else "the workload"
+    return f"{len(e.serves)} of {total} workloads"
+
+
+# -- drafts ----------------------------------------------------------------------------------------
+
+
+def draft_blocks(
+    folder: Path,
+    files: Sequence[str],
+    origin: Sequence[str],
+    open_points: Sequence[OpenPoint],
+    problems: Sequence[str],
+) -> list[Block]:
+    """The files, where they come from, the open points as a numbered list, the next command."""
+    upstream = sum(file.startswith("upstream/") for file in files)
+    own = ", ".join(file for file in files if not file.startswith("upstream/"))
+    copied = f" and {upstream} files in upstream/" if upstream else ""
+    points = tuple((f"{at:2}. {point}",) for at, point in enumerate(open_points, 1))
+    state: list[Block] = [*paragraphs("the draft loads, and its baseline compiles")]
+    if problems:
+        state = [Items(tuple((f"- {problem}",) for problem in problems))]
+    return [
+        *paragraphs(f"wrote {own}{copied} in {folder}", *origin),
+        Section("for you to confirm or decide", "", (Items(points),)),
+        Section("the draft does not work yet" if problems else "the draft works", "", tuple(state)),
+        *paragraphs(f"write or confirm reference.py, then: astra-tui check {folder}"),
+    ]
+
+
+def point_blocks(point: OpenPoint, source: Sequence[str]) -> list[Block]:
+    """An open point with its line of the source and the choices."""
+    known = 0 < point.line <= len(source)
+    excerpt = (Phrase(f"{point.line:5} | {source[point.line - 1].strip()}"),) if known else ()
+    choices = (f"{g.key}: one of {', '.join(g.choices)}" for g in point.guesses if g.choices)
+    listing = [Listing("", excerpt)] if excerpt else []
+    return [*paragraphs(point.text), *listing, *paragraphs(*choices)]
+
+
+def kernels_blocks(by_file: Mapping[str, Sequence[tuple[int, str]]]) -> list[Block]:
+    """Lines and names of kernels, file by file."""
+    return [
+        Entry((file,), (Listing("", tuple(Phrase(f"{at:6}  {name}") for at, name in kernels)),))
+        for file, kernels in by_file.items()
+    ]
