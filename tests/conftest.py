@@ -10,8 +10,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
 
+import hypothesis
 import msgspec
 import pytest
+
+# No time limits: a busy machine would trip them.
+hypothesis.settings.register_profile("any load", deadline=None)
+hypothesis.settings.load_profile("any load")
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -87,8 +87,8 @@ def with_bare_references(node: Any, definitions: dict[str, Any]) -> Any:
         name = _name_of(node["$ref"])
         if name in _reachable(name, definitions):
             return {"$ref": node["$ref"]}
-        beside = {key: value for key, value in node.items() if key != "$ref"}
-        return with_bare_references({**definitions[name], **beside}, definitions)
+        siblings = {key: value for key, value in node.items() if key != "$ref"}
+        return with_bare_references({**definitions[name], **siblings}, definitions)
     return {key: with_bare_references(value, definitions) for key, value in node.items()}
 
 

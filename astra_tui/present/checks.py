@@ -13,6 +13,7 @@ from astra_tui.model.check import (
     CaseResult,
     CheckReport,
     CheckVerdict,
+    ConditionResult,
     ConditionStatus,
     FullSizeResult,
     OutputError,
@@ -90,17 +91,13 @@ def check_blocks(
     parts += diagnostics_blocks(report.diagnostics[: 3 if passed else None])
     if verbose:
         parts.append(_all_cases(report.cases))
-    causes = by_cause(report.failed_cases)
-    parts += [_failure(alike, lines, again) for alike in causes[:MOST_SHOWN]]
-    if len(causes) > MOST_SHOWN:
-        left = pluralised(len(causes) - MOST_SHOWN, "more kind")
-        parts += paragraphs(f"and {left} of failure; --verbose shows every case, --json everything")
+    parts += failures_blocks(report.failed_cases, lines, again)
     wrong = by_cause(r for r in report.full_size if not r.outcome.ok)
     parts += [_at_full_size(alike, lines) for alike in wrong]
     parts += sanitizer_blocks(report.sanitizer, lines)
     parts += paragraphs(*_remarks(report))
     if report.verdict is CheckVerdict.INCONCLUSIVE:
-        parts += _open_conditions(report, lines)
+        parts += open_conditions_blocks(report.open_conditions, lines)
     if passed:
         parts += paragraphs(*_evidence(report))
     verdict = Badge(words_of(report.verdict).upper(), tone_of(report.verdict))
@@ -133,11 +130,24 @@ def _excerpt(lines: _Text, at: int) -> tuple[Phrase, ...]:
     return (Phrase(f"{at:4} | {lines[at - 1]}"),) if known else ()
 
 
+def failures_blocks(
+    failed: Iterable[CaseResult], lines: _Text = (), again: str = ""
+) -> list[Block]:
+    """Each kind of failure by its smallest case; `again` is the command that checks the source."""
+    causes = by_cause(failed)
+    shown: list[Block] = [_failure(alike, lines, again) for alike in causes[:MOST_SHOWN]]
+    if len(causes) > MOST_SHOWN:
+        left = pluralised(len(causes) - MOST_SHOWN, "more kind")
+        shown += paragraphs(f"and {left} of failure; check --verbose shows every case")
+    return shown
+
+
 def _failure(alike: Sequence[CaseResult], lines: _Text, again: str) -> Block:
     """The first of several cases that failed alike."""
     result, case = alike[0], alike[0].case
     more = f" and {pluralised(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
-    parts = [*paragraphs(f"why: {case.why}"), *_what_is_wrong(result, lines)]
+    inputs = (f"inputs: {name}: {values}" for name, values in case.values.items())
+    parts = [*paragraphs(f"why: {case.why}", *inputs), *_what_is_wrong(result, lines)]
     if again and not case.is_of_plan:
         command = f"alone: {again} --case {shlex.quote(case.id)}"
         parts.append(Listing("", (Phrase(command),)))
@@ -174,15 +184,15 @@ def _remarks(report: CheckReport) -> Iterator[str]:
     yield from (f"accepted in task.toml: {ruling.describe()}" for ruling in report.accepted)
 
 
-def _open_conditions(report: CheckReport, lines: _Text) -> list[Block]:
+def open_conditions_blocks(conditions: Sequence[ConditionResult], lines: _Text = ()) -> list[Block]:
     """Sides of conditions that nothing took, and what to do about them."""
-    if not report.open_conditions:
+    if not conditions:
         return []
-    left = len(report.open_conditions) - MOST_SHOWN
+    left = len(conditions) - MOST_SHOWN
     return [
         *(
             _entry(f"{each.describe()} ({each.why})", _excerpt(lines, each.line))
-            for each in report.open_conditions[:MOST_SHOWN]
+            for each in conditions[:MOST_SHOWN]
         ),
         *paragraphs(f"and {left} more; --json shows every one" if left > 0 else ""),
         *paragraphs(f"next: {OPEN_CONDITION_HINT}"),

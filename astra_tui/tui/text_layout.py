@@ -6,13 +6,16 @@ act on the terminal or be taken for markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from astra_tui.model.visible import visible, visible_inline
-from astra_tui.present.tones import Tone
+from astra_tui.present import document
+from astra_tui.present.document import Badge, Block, Entry, Items, Listing, Paragraph, Strong
+from astra_tui.present.tones import Phrase, Tone
 
 ELLIPSIS = "…"
 
@@ -31,6 +34,12 @@ def span(text: str, tone: Tone = Tone.PLAIN) -> Span:
     """A piece of a line whose text is made harmless."""
     inner = text.rstrip(" ")
     return Span(visible_inline(inner) + text[len(inner) :], tone)
+
+
+def _tone(part: document.Inline) -> Tone:
+    if isinstance(part, Badge):
+        return part.tone
+    return Tone.TITLE if isinstance(part, Strong) else Tone.PLAIN
 
 
 def _prose(text: str) -> str:
@@ -132,6 +141,41 @@ class Page:
         for line in wrapped(_prose(text), self.width - column):
             self.lines.append((Span(label, Tone.DIM), Span(line, tone)))
             label = " " * column
+
+    def blocks(self, blocks: Iterable[Block], indent: int = 0) -> None:
+        """A document: its lines are wrapped, and what belongs to a line is set in below it."""
+        for block in blocks:
+            match block:
+                case Paragraph(line):
+                    self._document_line(line, indent)
+                case Items(lines):
+                    for line in lines:
+                        self._document_line(line, indent + 2)
+                case Entry(line, inner):
+                    self._document_line(line, indent)
+                    self.blocks(inner, indent + 2)
+                case Listing(heading, lines):
+                    for words, tone in [Phrase(heading, Tone.DIM)] * bool(heading) + [*lines]:
+                        self.paragraph(words, tone, indent)
+                case _:
+                    raise TypeError(f"no pane shows a {type(block).__name__}")
+
+    def _document_line(self, line: document.Line, indent: int) -> None:
+        """Wrapped between words, each in the tone of its part."""
+        room, left = self.width - indent, 0
+        for part in line:
+            text, tone = (part, Tone.PLAIN) if isinstance(part, str) else (part.text, _tone(part))
+            for word in re.findall(r"\s+|\S+", span(text).text):
+                size = cell_len(word)
+                left = 0 if size > left else left
+                if not left and word.isspace():
+                    continue
+                for piece in chop_cells(word, room):
+                    if cell_len(piece) > left:
+                        self.lines.append((Span(" " * indent),))
+                        left = room
+                    self.lines[-1] = (*self.lines[-1], Span(piece, tone))
+                    left -= cell_len(piece)
 
     def _fitted(self, line: Line) -> Line:
         left = self.width

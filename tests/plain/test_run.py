@@ -178,7 +178,7 @@ def test_what_is_printed_of_a_session_cannot_act_on_the_terminal(
     table = Table(HOSTILE, (HOSTILE,), (((HOSTILE,),),))
     print_blocks([table, Listing(HOSTILE, (Phrase(HOSTILE),))])
     said = capsys.readouterr().out
-    assert said.count("«ESC»]0;title") == 11
+    assert said.count("«ESC»]0;title") == 10
     assert not [c for c in said if can_act(c)]
 
 

@@ -95,7 +95,7 @@ def test_a_candidate_that_did_not_compile_says_so_in_the_tests() -> None:
     told = said(PaneOfTests(), View(fold(events), Choice(1), following=True))
     assert "DID NOT COMPILE" in told
     assert "not checked yet" not in told
-    assert "line 1      fault 1" in told
+    assert "line 1: error: fault 1" in told
     assert "and 2 more errors" in told
     assert "unused" not in told
 
@@ -118,8 +118,7 @@ def test_an_inconclusive_check_says_what_is_open_where_and_what_is_next() -> Non
     ]
     pane, view = PaneOfTests(), View(fold(events), Choice(1), following=True)
     told = said(pane, view)
-    assert "line 39     'up == 6.0f' was never true in k<__half>" in told
-    assert "200 cases" in told
+    assert "line 39: 'up == 6.0f' was never true in k<__half> (200 cases)" in told
     assert "[[accept]]" in told
     assert "Accepted in task.toml\ncondition up == 2.5f: never used" in told
     assert "inconclusive: 0 of 7 blocks in full" in told

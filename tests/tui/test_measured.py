@@ -27,6 +27,7 @@ from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio, TimingVerdict
+from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.events import describe
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import STAGES, best_of
@@ -37,7 +38,6 @@ from astra_tui.tui.source import SavedSource
 from astra_tui.tui.text_layout import Page, line_cells, line_text
 from astra_tui.tui.widgets.cited import CitationFinder
 from astra_tui.tui.widgets.hardware import draw_hardware, metric_words
-from astra_tui.tui.widgets.sanitizer import draw_sanitizer
 from astra_tui.tui.widgets.session_code import marks_of
 from tests.sessions.samples import (
     BASELINE_SOURCE,
@@ -117,7 +117,7 @@ async def test_a_candidate_in_which_a_tool_found_something_has_not_passed(tmp_pa
         await desk.until(lambda: "compute-sanitizer" in desk.text("#tests"), "the tools")
         tests = " ".join(desk.text("#tests").split())
         assert "but compute-sanitizer found errors" in tests
-        assert "memcheck line 1: global_out_of_bounds: read of 2 bytes" in tests
+        assert "memcheck: line 1: global_out_of_bounds: read of 2 bytes" in tests
         assert "1 error in case" in tests
 
 
@@ -151,7 +151,8 @@ def test_the_profile_says_why_there_are_no_hardware_counters(
 
 def test_what_could_not_look_says_why_and_what_helps() -> None:
     page = Page(60)
-    draw_sanitizer(page, not_looked_at(SanitizerVerdict.UNAVAILABLE, "is missing", "install it"))
+    missing = not_looked_at(SanitizerVerdict.UNAVAILABLE, "is missing", "install it")
+    page.blocks(sanitizer_blocks(missing))
     draw_hardware(
         page, NcuReport("decode", problem="no permission", remedy="ask for it"), CitationFinder()
     )

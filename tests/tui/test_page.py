@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from astra_tui.model.visible import is_harmless, visible_inline
-from astra_tui.present.tones import Tone
+from astra_tui.present.document import Badge, Entry, Items, Listing, Paragraph, Strong
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.text_layout import (
     ELLIPSIS,
@@ -34,6 +35,9 @@ def test_no_line_is_wider_than_the_page_and_all_of_it_is_harmless(text: str, wid
     page.heading(text)
     if width > 24:
         page.field(text, text)
+        line = (Badge(text, Tone.BAD), f" {text}", Strong(text))
+        listing = Listing(text, (Phrase(text),))
+        page.blocks([Entry(line, (Paragraph(line), Items((line,)), listing))])
     for line in page.lines:
         assert line_cells(line) <= width
         assert all(is_harmless(c) for c in line_text(line))
@@ -42,6 +46,9 @@ def test_no_line_is_wider_than_the_page_and_all_of_it_is_harmless(text: str, wid
 @given(st.text(st.characters(codec="ascii", categories=["L", "N", "Zs"]), max_size=300), WIDTHS)
 def test_wrapping_loses_no_word(text: str, width: int) -> None:
     assert "".join("".join(wrapped(text, width)).split()) == "".join(text.split())
+    page = Page(width)
+    page.blocks([Paragraph((Badge(text, Tone.GOOD), " ", text))])
+    assert "".join("".join(map(line_text, page.lines)).split()) == "".join(2 * text.split())
 
 
 @given(st.text(st.characters(categories=["L", "N"]), max_size=60), st.integers(1, 40))

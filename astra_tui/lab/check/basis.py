@@ -34,7 +34,7 @@ from astra_tui.model.launch import Refused, print_expression
 from astra_tui.model.task import KernelTask
 
 ROUNDING_L2 = 1e-2
-"""Relative L2 error of a baseline that can come of rounding alone, where few elements cancel."""
+"""Relative L2 error that rounding alone can cause in a baseline, where few elements cancel."""
 
 MAX_JUDGED_ELEMENTS = 1 << 22
 """Elements of the largest tensor up to which a case beyond the suite runs on a GPU."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from astra_tui.model.check import OPEN_CONDITION_HINT, CaseResult, CheckVerdict
-from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.events import CheckFinished
 from astra_tui.model.state import CandidateState
+from astra_tui.present.checks import diagnostics_blocks, failures_blocks, open_conditions_blocks
 from astra_tui.present.document import (
     Block,
     Code,
@@ -19,9 +19,8 @@ from astra_tui.present.document import (
 )
 from astra_tui.present.numbers import decimal, pluralised, short
 from astra_tui.present.report.facts import Facts
-from astra_tui.present.words import words_of
 
-_MAX_FAILURES = 20
+_MAX_DIAGNOSTICS = 20
 
 _TEXT = (
     "Outputs are compared with a float64 reference. The worst error is a fraction of what is "
@@ -103,28 +102,21 @@ def _rulings(checked: list[tuple[str, CandidateState]]) -> list[Block]:
 
 def _failures(name: str, version: CandidateState) -> list[Block]:
     blocks: list[Block] = []
-    if version.compilation is not None and not version.compilation.ok:
-        table = _diagnostics(name, version.compilation.diagnostics)
-        blocks.append(Details(f"{name} does not compile", (table,)))
+    check, compilation = version.check, version.compilation
+    if compilation is not None and not compilation.ok:
+        said = diagnostics_blocks(compilation.diagnostics[:_MAX_DIAGNOSTICS])
+        blocks.append(Details(f"{name} does not compile", tuple(said)))
     if version.failures:
         title = f"{name}: {pluralised(len(version.failures), 'failed case')}"
-        blocks.append(Details(title, (_failed_cases(name, version.failures),)))
-    if version.check is not None:
-        if version.check.verdict in (CheckVerdict.INCONCLUSIVE, CheckVerdict.UNSUPPORTED):
-            blocks.append(Paragraph((f"{name}: {version.check.message}",)))
-        blocks += _open_conditions(name, version.check)
-        blocks += _at_size(name, version.check)
-    return blocks
-
-
-def _open_conditions(name: str, check: CheckFinished) -> list[Block]:
-    """Sides of conditions that nothing took, and what to do about them."""
-    if not check.open_conditions:
-        return []
-    rows = tuple(((str(c.line),), (c.describe_alone(),), (c.why,)) for c in check.open_conditions)
-    title = f"Open conditions of {name}; next: {OPEN_CONDITION_HINT}"
-    table = Table(title, ("line", "condition", "what was tried"), rows)
-    return [Details(f"{name}: {pluralised(len(rows), 'open condition')}", (table,))]
+        blocks.append(Details(title, tuple(failures_blocks(version.failures))))
+    if check is None:
+        return blocks
+    if check.verdict in (CheckVerdict.INCONCLUSIVE, CheckVerdict.UNSUPPORTED):
+        blocks.append(Paragraph((f"{name}: {check.message}",)))
+    if check.open_conditions:
+        title = f"{name}: {pluralised(len(check.open_conditions), 'open condition')}"
+        blocks.append(Details(title, tuple(open_conditions_blocks(check.open_conditions))))
+    return blocks + _at_size(name, check)
 
 
 def _at_size(name: str, check: CheckFinished) -> list[Block]:
@@ -132,26 +124,8 @@ def _at_size(name: str, check: CheckFinished) -> list[Block]:
     if not check.full_size:
         return []
     rows = tuple(
-        ((r.workload,), (words_of(r.outcome),), (r.message,), (r.extent,)) for r in check.full_size
+        ((r.workload,), (badge(r.outcome),), (r.message,), (r.extent,)) for r in check.full_size
     )
     columns = ("workload", "outcome", "message", "how much ran")
     table = Table(f"Workloads of {name} at their own sizes", columns, rows)
     return [Details(f"{name}: workloads at their own sizes", (table,))]
-
-
-def _diagnostics(name: str, diagnostics: tuple[Diagnostic, ...]) -> Table:
-    rows = tuple(
-        ((str(d.line or ""),), (d.severity.value,), (d.message,))
-        for d in diagnostics[:_MAX_FAILURES]
-    )
-    return Table(f"What the compiler says about {name}", ("line", "kind", "message"), rows)
-
-
-def _failed_cases(name: str, failed: tuple[CaseResult, ...]) -> Table:
-    rows = tuple(
-        ((r.case.id,), (words_of(r.outcome),), (r.message,), (r.case.why,))
-        for r in failed[:_MAX_FAILURES]
-    )
-    more = f", the first {_MAX_FAILURES}" if len(failed) > _MAX_FAILURES else ""
-    columns = ("case", "outcome", "message", "why the case is there")
-    return Table(f"Failed cases of {name}{more}", columns, rows)

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from astra_tui.model.check import (
-    OPEN_CONDITION_HINT,
-    CaseOutcome,
     CaseResult,
     CheckVerdict,
     PropertyResult,
 )
 from astra_tui.model.compilation import Severity
-from astra_tui.model.events import CheckFinished, CompileFinished
+from astra_tui.model.events import CompileFinished
 from astra_tui.model.state import CandidateState
-from astra_tui.present.checks import by_cause, output_words
+from astra_tui.present.checks import (
+    diagnostics_blocks,
+    failures_blocks,
+    open_conditions_blocks,
+    output_words,
+    sanitizer_blocks,
+)
 from astra_tui.present.numbers import seconds, short
 from astra_tui.present.tones import Tone, tone_of
 from astra_tui.present.words import words_of
 from astra_tui.tui.text_layout import Line, Page, Span, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
-from astra_tui.tui.widgets.sanitizer import draw_sanitizer
 
 _BAR, _WORD, _ERROR = 10, 8, 5
 _WIDE_ENOUGH = 60
 _MAX_FINDINGS = 4
-_MAX_CAUSES = 8
 
 
 def tests_line(view: View) -> Line:
@@ -73,15 +75,16 @@ class TestsPane(Pane):
             page.paragraph("There is no code yet.", Tone.DIM)
             return
         self._draw_progress(page, candidate)
-        draw_sanitizer(page, candidate.sanitizer)
-        causes = by_cause(candidate.failures)
-        for alike in causes[:_MAX_CAUSES]:
-            _draw_failure(page, alike, self._command(view, candidate, alike[0]))
-        if len(causes) > _MAX_CAUSES:
-            page.blank()
-            page.paragraph(f"and {len(causes) - _MAX_CAUSES} more kinds of failure", Tone.BAD)
+        if candidate.sanitizer:
+            page.heading("compute-sanitizer")
+            page.blocks(sanitizer_blocks(candidate.sanitizer))
+        if candidate.failures:
+            page.heading("Failures")
+            page.blocks(failures_blocks(candidate.failures, again=_command(view, candidate)))
         if candidate.check is not None:
-            _draw_open_conditions(page, candidate.check)
+            if candidate.check.open_conditions:
+                page.heading("Open conditions")
+                page.blocks(open_conditions_blocks(candidate.check.open_conditions))
             _draw_other_evidence(page, candidate)
             if candidate.check.accepted:
                 page.heading("Accepted in task.toml")
@@ -101,9 +104,10 @@ class TestsPane(Pane):
             tone = tone_of(check.verdict)
             if check.verdict is CheckVerdict.PASSED and not candidate.correct:
                 tone = Tone.BAD
-            verdict = check.verdict.value.replace("_", " ")
             page.line(
-                name, Span(verdict.upper(), tone), Span(f"  {seconds(check.seconds)}", Tone.DIM)
+                name,
+                Span(words_of(check.verdict).upper(), tone),
+                Span(f"  {seconds(check.seconds)}", Tone.DIM),
             )
             page.paragraph(check.message)
             if any(report.found for report in candidate.sanitizer):
@@ -120,13 +124,14 @@ class TestsPane(Pane):
         known = max(done, candidate.cases)  # A launch plan may ask for more.
         page.line(name, Span(f"{done} of {known} cases, {failed} failed", tone))
 
-    def _command(self, view: View, candidate: CandidateState, result: CaseResult) -> str:
-        opened = view.state.opened
-        task = opened.settings.task if opened else "TASK"
-        source = str(Path("sources") / f"{short(candidate.hash)}.cu")
-        alone = "" if result.case.is_of_plan else f" --case {shlex.quote(result.case.id)}"
-        seed = f" --seed {view.state.seed}" if view.state.seed else ""
-        return f"astra-tui check {shlex.quote(task)} {source}{seed}{alone}"
+
+def _command(view: View, candidate: CandidateState) -> str:
+    """What checks the candidate again."""
+    opened = view.state.opened
+    task = opened.settings.task if opened else "TASK"
+    source = str(Path("sources") / f"{short(candidate.hash)}.cu")
+    seed = f" --seed {view.state.seed}" if view.state.seed else ""
+    return f"astra-tui check {shlex.quote(task)} {source}{seed}"
 
 
 def _draw_not_compiled(page: Page, name: Span, compilation: CompileFinished) -> None:
@@ -134,48 +139,9 @@ def _draw_not_compiled(page: Page, name: Span, compilation: CompileFinished) -> 
     page.line(name, Span("DID NOT COMPILE", Tone.BAD))
     page.paragraph("No case was run. The diff (3) and the source (4) mark the lines.", Tone.DIM)
     errors = [d for d in compilation.diagnostics if d.severity is Severity.ERROR]
-    for error in errors[:_MAX_FINDINGS]:
-        page.field(f"line {error.line}" if error.line else "", error.message, Tone.BAD)
+    page.blocks(diagnostics_blocks(errors[:_MAX_FINDINGS]))
     if len(errors) > _MAX_FINDINGS:
-        page.field("", f"and {len(errors) - _MAX_FINDINGS} more errors")
-
-
-def _draw_failure(page: Page, alike: Sequence[CaseResult], command: str) -> None:
-    """The first of several cases that failed alike."""
-    result = alike[0]
-    case = result.case
-    more = f", and {len(alike) - 1} more alike" if len(alike) > 1 else ""
-    page.heading(f"{case.id}: {words_of(result.outcome)}{more}")
-    sizes = ", ".join(f"{name} = {size}" for name, size in case.dims.items())
-    page.field("sizes", sizes)
-    page.field("why", case.why)
-    for name, values in case.values.items():
-        page.field("inputs", f"{name}: {values}")
-    wrong = [o for o in result.outputs if not o.ok]
-    for output in wrong:
-        page.field("wrong", output_words(output), Tone.BAD)
-    faults = [f for f in result.findings if not f.is_warning]
-    for finding in faults[:_MAX_FINDINGS]:
-        page.field("finding", finding.describe(), Tone.BAD)
-    if len(faults) > _MAX_FINDINGS:
-        page.field("", f"and {len(faults) - _MAX_FINDINGS} more findings")
-    if not wrong and not faults:
-        page.field("message", result.message, Tone.BAD)
-    page.field("alone", command, Tone.DIM)
-
-
-def _draw_open_conditions(page: Page, check: CheckFinished) -> None:
-    """Sides of conditions that nothing took, and what an engineer can do about them."""
-    if not check.open_conditions:
-        return
-    page.heading("Open conditions")
-    for condition in check.open_conditions[:_MAX_CAUSES]:
-        page.field(f"line {condition.line}", condition.describe_alone(), Tone.CAUTION)
-        page.field("", condition.why, Tone.DIM)
-    left = len(check.open_conditions) - _MAX_CAUSES
-    if left > 0:
-        page.field("", f"and {left} more")
-    page.field("next", OPEN_CONDITION_HINT)
+        page.paragraph(f"and {len(errors) - _MAX_FINDINGS} more errors")
 
 
 def _draw_other_evidence(page: Page, candidate: CandidateState) -> None:
@@ -185,9 +151,7 @@ def _draw_other_evidence(page: Page, candidate: CandidateState) -> None:
     if check.full_size:
         page.heading("Workloads at their own sizes")
     for at_size in check.full_size:
-        tone = Tone.GOOD if at_size.outcome.ok else Tone.BAD
-        if at_size.outcome is CaseOutcome.INCONCLUSIVE:
-            tone = Tone.CAUTION
+        tone = tone_of(at_size.outcome)
         page.field(at_size.workload, f"{words_of(at_size.outcome)}: {at_size.extent}", tone)
         if at_size.message:
             page.field("", at_size.message, tone)
@@ -219,7 +183,7 @@ def _names(properties: Iterable[PropertyResult]) -> str:
 
 
 def _draw_case(page: Page, result: CaseResult) -> None:
-    tone = Tone.GOOD if result.outcome.ok else Tone.BAD
+    tone = tone_of(result.outcome)
     worst = result.worst
     fraction = None if worst is None else worst.error / worst.allowed
     error = "" if fraction is None else f"{fraction:.2f}"
