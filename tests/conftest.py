@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import msgspec
@@ -33,11 +34,25 @@ OWN_SOURCES = sorted(f for own in ROOT.glob("kernels/*/tuned.cu") for f in own.p
 """Those of the bundled tasks whose sources are ours; `tests/upstream` has the others."""
 
 from astra_tui.engine.lab import Lab  # noqa: E402
+from astra_tui.lab.check.oracle import Oracle  # noqa: E402
+from astra_tui.lab.check.oracle_worker import evaluate, load_reference  # noqa: E402
 from astra_tui.lab.compiler import Compiler  # noqa: E402
 from astra_tui.model.task import KernelTask, load_task  # noqa: E402
 from astra_tui.processes.child import Child, child_environment  # noqa: E402
 from astra_tui.rpc import Request  # noqa: E402
 from tests.quick import write_quick_task  # noqa: E402
+
+
+class OracleHere(Oracle):
+    """The reference in this process, so that torch is imported once for all tasks: for tests that
+    are not about the process in which it runs.
+    """
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {"outputs": evaluate(load_reference(self.task.reference_file), message)}
 
 
 def pytest_collection_finish() -> None:

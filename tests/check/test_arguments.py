@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.task import load_task
+from tests.conftest import OracleHere
 
 TASK = """
 name = "scale"
@@ -107,7 +107,7 @@ def check(compiler: Compiler, tmp_path_factory: pytest.TempPathFactory) -> Itera
     ):
         (folder / name).write_text(text, encoding="utf-8")
     task = load_task(folder)
-    with closing(Oracle(task)) as oracle:
+    with closing(OracleHere(task)) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
 
         def run(*edits: tuple[str, str], cases: tuple[str, ...] = ()) -> CheckReport:
@@ -208,7 +208,7 @@ def test_an_in_place_argument_is_passed_twice(
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     task = load_task(tmp_path)
-    with closing(Oracle(task)) as oracle:
+    with closing(OracleHere(task)) as oracle:
         cases = select_cases(task, ("*/typical", "*/d=100"))
         *_, report = Checker(task, Emulator(), compiler, oracle).check(source, "new.cu", cases)
     assert isinstance(report, CheckReport)

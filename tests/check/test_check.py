@@ -20,7 +20,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError
 from astra_tui.model.task import KernelTask, ValueKind, Values, find_task, load_task
-from tests.conftest import OWN_SOURCES
+from tests.conftest import OWN_SOURCES, OracleHere
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 MARK = "// <--"
@@ -29,7 +29,7 @@ MARK = "// <--"
 @pytest.fixture(scope="module")
 def checkers(compiler: Compiler, tasks: dict[str, KernelTask]) -> Iterator[dict[str, Checker]]:
     """A checker for each bundled task."""
-    made = {n: Checker(t, Emulator(), compiler, Oracle(t)) for n, t in tasks.items()}
+    made = {n: Checker(t, Emulator(), compiler, OracleHere(t)) for n, t in tasks.items()}
     yield made
     for checker in made.values():
         checker.oracle.close()
@@ -284,7 +284,7 @@ def test_a_suite_that_accepts_fakes_is_no_proof(tmp_path: Path, compiler: Compil
     )
     task = load_task(tmp_path)
     text = edited("silu_and_mul/baseline.cu", ("(T)(silu * up)", "(T)0.0f"))
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         report = report_of(Checker(task, Emulator(), compiler, oracle), text)
     assert report.verdict is CheckVerdict.FAILED
     assert "accepts a fake (zeros)" in report.message
@@ -294,7 +294,7 @@ def test_a_suite_is_put_to_the_proof_once(compiler: Compiler) -> None:
     """No candidate takes part in it, so that every later check gives the same."""
     task = find_task("silu_and_mul")
     suite = select_cases(task, ("float16/typical",))
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         first = list(checker.prove(suite))
     with pytest.MonkeyPatch.context() as patch:
@@ -318,7 +318,7 @@ def test_a_baseline_that_is_wrong_excuses_nobody(
     assert wrong != baseline
     (folder / "baseline.cu").write_text(wrong, encoding="utf-8")
     task = load_task(folder)
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         report = report_of(checker, wrong, ("float16/t*",))
         assert report.verdict is CheckVerdict.FAILED

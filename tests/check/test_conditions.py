@@ -31,6 +31,7 @@ from astra_tui.model.events import CaseChecked
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask, load_task, parse_task
 from astra_tui.sessions.records import decode_record, encode_record
+from tests.conftest import OracleHere
 
 SILU = Path(__file__).parents[2] / "kernels" / "silu_and_mul"
 BEGIN = "  const int64_t token = blockIdx.x;\n"
@@ -305,7 +306,7 @@ def checked(folder: Path, compiler: Compiler, old: str, new: str) -> CheckReport
     text = (folder / "tuned.cu").read_text()
     assert old in text
     task = load_task(folder)
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         *_, report = Checker(task, Emulator(), compiler, oracle).check(
             text.replace(old, new, 1), "planted.cu"
         )
@@ -392,7 +393,7 @@ def test_a_check_that_was_cut_off_continues_without_its_cases(
         lines = (encode_record(0, "", 0.0, CaseChecked("", r)).strip() for r in lean)
         return tuple(decode_record(line).event.result for line in lines)  # type: ignore
 
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         whole = report(oracle)
         results = as_kept(whole.cases)
         assert any(r.case.is_of_plan and not r.outcome.ok for r in results)

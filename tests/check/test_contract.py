@@ -10,7 +10,6 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.layout import layouts_of
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
@@ -19,6 +18,7 @@ from astra_tui.model.check import Case, CaseOutcome, CheckReport, CheckVerdict
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, TaskError, parse_task
+from tests.conftest import OracleHere
 
 TASK = """
 name = "twice"
@@ -98,7 +98,7 @@ def check(compiler: Compiler, tmp_path: Path) -> Check:
 
     def run(source: str, task_text: str, *cases: str) -> CheckReport:
         task = task_of(tmp_path / "twice", task_text)
-        with closing(Oracle(task)) as oracle:
+        with closing(OracleHere(task)) as oracle:
             chosen = select_cases(task, cases) if cases else None
             *_, report = Checker(task, Emulator(), compiler, oracle).check(source, "new.cu", chosen)
             assert isinstance(report, CheckReport)

@@ -16,20 +16,20 @@ from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.coverage import compile_reporting
 from astra_tui.model.check import FAR, MANY_ROWS, CaseOutcome, FullSizeResult
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask
+from tests.conftest import OracleHere
 
 NAMES = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")
 
 
 @pytest.fixture(scope="module")
 def checkers(compiler: Compiler, tasks: dict[str, KernelTask]) -> Iterator[dict[str, Checker]]:
-    oracles = {name: Oracle(tasks[name]) for name in NAMES}
+    oracles = {name: OracleHere(tasks[name]) for name in NAMES}
     yield {n: Checker(tasks[n], Emulator(), compiler, o) for n, o in oracles.items()}
     for oracle in oracles.values():
         oracle.close()

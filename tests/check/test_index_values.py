@@ -11,7 +11,6 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.inputs import draw_inputs
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
@@ -21,6 +20,7 @@ from astra_tui.model.check import Case, CaseOutcome, CheckReport, CheckVerdict
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, TaskError, ValueKind, Values, parse_task
+from tests.conftest import OracleHere
 
 TASK = """
 name = "move_rows"
@@ -108,7 +108,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
 @pytest.fixture(scope="module")
 def check(compiler: Compiler, task: KernelTask) -> Iterator[Callable[..., CheckReport]]:
     """Checks a source, on the cases that patterns name."""
-    with closing(Oracle(task)) as oracle:
+    with closing(OracleHere(task)) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
 
         def run(source: str, *cases: str) -> CheckReport:

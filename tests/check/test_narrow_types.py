@@ -10,13 +10,13 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.export.exporting import require_addresses
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import load_task
 from astra_tui.playbook import Evidence, propose_all
+from tests.conftest import OracleHere
 
 TASKS = Path(__file__).with_name("tasks")
 INT8 = Path(__file__).parents[1] / "zoo" / "tasks" / "quantize_rows"
@@ -26,7 +26,7 @@ NAMES = ("quantize_fp8", "dequantize", "quantize_fp4")
 @pytest.fixture(scope="module")
 def checkers(compiler: Compiler) -> Iterator[dict[str, Checker]]:
     tasks = {name: load_task(TASKS / name) for name in NAMES}
-    made = {n: Checker(t, Emulator(), compiler, Oracle(t)) for n, t in tasks.items()}
+    made = {n: Checker(t, Emulator(), compiler, OracleHere(t)) for n, t in tasks.items()}
     yield made
     for checker in made.values():
         checker.oracle.close()
@@ -150,7 +150,7 @@ def test_whole_numbers_are_the_nearest_where_the_reference_is_not_rounded(
         text = (folder / file).read_text(encoding="utf-8")
         assert old in text
         (folder / file).write_text(text.replace(old, new), encoding="utf-8")
-    with Oracle(task := load_task(folder)) as oracle:
+    with OracleHere(task := load_task(folder)) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         assert report_of(checker, few=True).verdict is CheckVerdict.PASSED
         cut = report_of(checker, ("rintf(", "truncf("), few=True)

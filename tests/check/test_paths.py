@@ -10,7 +10,6 @@ import pytest
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check import fullsize
 from astra_tui.lab.check.execution import read_source
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import untried_paths
 from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker
@@ -19,6 +18,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CaseOutcome, CheckReport, CheckVerdict
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.task import KernelTask, load_task
+from tests.conftest import OracleHere
 
 PLAN = """   silu_and_mul<T> grid=min(ceil_div(tokens * d, 128), 256) block=128
        args=(out, input, tokens * d, d)
@@ -45,7 +45,7 @@ def checker(
         text = text.replace(whole, part)
     (folder / "task.toml").write_text(text, encoding="utf-8")
     task = load_task(folder)
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         yield Checker(task, Emulator(), compiler, oracle)
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.task import KernelTask, load_task
+from tests.conftest import OracleHere
 
 MARK = "// <--"
 K = FindingKind
@@ -43,7 +43,7 @@ __global__ void silu(T* out, const T* input, int tokens, int d) {
 
 @pytest.fixture(scope="module")
 def checker(compiler: Compiler, quick_task: KernelTask) -> Iterator[Checker]:
-    with Oracle(quick_task) as oracle:
+    with OracleHere(quick_task) as oracle:
         yield Checker(quick_task, Emulator(), compiler, oracle)
 
 

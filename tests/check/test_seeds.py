@@ -26,7 +26,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CaseOutcome, CaseResult
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.task import KernelTask, load_task
-from tests.conftest import ROOT
+from tests.conftest import ROOT, OracleHere
 
 SEEDS = (2,)
 """One of those that were tried: each takes some seconds."""
@@ -152,7 +152,7 @@ PLANTED["right for the numbers of heads that the task lists"] = (
 
 @pytest.fixture(scope="module")
 def oracles(tasks: dict[str, KernelTask]) -> Iterator[dict[str, Oracle]]:
-    opened = {name: Oracle(tasks[name]) for name in (SILU, NORM, MERGE)}
+    opened = {name: OracleHere(tasks[name]) for name in (SILU, NORM, MERGE)}
     yield opened
     for oracle in opened.values():
         oracle.close()

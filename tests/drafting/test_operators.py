@@ -16,13 +16,12 @@ from astra_tui.drafting.operators import KernelFacts, ScalarFacts, TensorFacts
 from astra_tui.drafting.operators.library import OPERATORS, choose, reference_text
 from astra_tui.drafting.operators.matching import Reference
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.oracle_worker import evaluate, load_reference
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import ArgumentRole, KernelTask, load_task
+from tests.conftest import OracleHere
 from tests.drafting.reading import drafted, texts
 
 SOURCES = Path(__file__).parent / "operator_sources"
@@ -81,13 +80,6 @@ def with_mistake(kernel: Kernel, text: str) -> str:
     old, new = kernel.mistake
     assert old in text
     return text.replace(old, new)
-
-
-class OracleHere(Oracle):
-    """The reference in this process, so that torch is imported once for all tasks."""
-
-    def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
-        return {"outputs": evaluate(load_reference(self.task.reference_file), message)}
 
 
 def written(draft: Draft, folder: Path) -> KernelTask:

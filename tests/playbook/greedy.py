@@ -13,7 +13,6 @@ from pathlib import Path
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.counting import Count, count, workload_case
 from astra_tui.lab.check.execution import read_source
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
@@ -22,6 +21,7 @@ from astra_tui.model.counters import Counters
 from astra_tui.model.digest import content_hash
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.playbook import Evidence, propose_all
+from tests.conftest import OracleHere
 
 ROUNDS = 5
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
@@ -54,7 +54,7 @@ class Greedy:
         """The rounds in order; the first is the source itself."""
         taken = [Round("start", source, self._count(source).counters, ())]
         withdrawn: dict[tuple[str, str], str] = {}
-        with Oracle(self.task) as oracle:
+        with OracleHere(self.task) as oracle:
             checker = Checker(self.task, Emulator(), self.compiler, oracle)
             for _ in range(rounds):
                 found = self._round(taken[-1], checker, withdrawn)

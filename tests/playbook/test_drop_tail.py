@@ -8,7 +8,6 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.execution import read_source
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
@@ -21,6 +20,7 @@ from astra_tui.model.traffic import Waste, WastedTraffic, WasteKind, WorkloadSha
 from astra_tui.model.verdict import Profile
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal, propose
 from astra_tui.playbook.moves.drop_tail import DropTail
+from tests.conftest import OracleHere
 from tests.emulator.harness import line_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "double_tail"
@@ -143,7 +143,7 @@ def test_the_example_is_mended(compiler: Compiler) -> None:
     assert not after.wasted
     ratio = after.total("sectors") / before.total("sectors")
     assert ratio == pytest.approx(answer.plan.prediction.counter_ratio, abs=0.001)
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         *_, report = checker.check(answer.source, "mended.cu", build_suite(task)[::9])
     assert isinstance(report, CheckReport)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
@@ -16,6 +15,7 @@ from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.trigger_early import TriggerEarly
 from astra_tui.playbook.waiting import TRIGGER, WAIT
+from tests.conftest import OracleHere
 from tests.playbook.path import GPU
 
 PLAN = "k<T> grid=tokens block=128 args=(x, residual, weight, d)"
@@ -185,7 +185,7 @@ def test_kernels_as_shipped_may_begin_early(
     evidence = Evidence(task, device=GPU)
     answer = OverlapLaunches().propose(KernelText.read(task.tuned_file.read_text()), evidence)
     assert isinstance(answer, Proposal)
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         *_, report = checker.check(answer.source, "early.cu", select_cases(task, ("*",))[::15])
     assert isinstance(report, CheckReport)

@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
@@ -22,6 +21,7 @@ from astra_tui.model.verdict import Profile
 from astra_tui.playbook import Evidence, Proposal, propose_all
 from astra_tui.playbook.propose import propose_as_set
 from astra_tui.playbook.team import PlaybookTeam
+from tests.conftest import OracleHere
 from tests.playbook.path import GPU, timed_path
 
 TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")
@@ -106,7 +106,7 @@ def test_code_for_other_settings_is_what_they_say_and_correct(
     text = " ".join(made.source.split())
     assert all(part in text for part in case.holds), made.source
     assert not any(part in text for part in case.lacks), made.source
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         *_, report = checker.check(made.source, "set.cu", select_cases(task, ("*",))[::14])
     assert isinstance(report, CheckReport)

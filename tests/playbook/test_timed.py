@@ -9,7 +9,6 @@ import pytest
 
 from astra_tui.cuda_source.syntax import text_of
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
@@ -25,6 +24,7 @@ from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
 from astra_tui.playbook.propose import region
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.playbook.thread_count import why_count_matters
+from tests.conftest import OracleHere
 from tests.playbook.path import GPU, timed_path
 from tests.playbook.variants import VARIANTS
 
@@ -45,7 +45,7 @@ UNSEEN_PATHS = {
 def check_path(task: KernelTask, source: str, compiler: Compiler, every: int = 1) -> list[str]:
     """The moves of the path; each source of it has to pass the check."""
     moves = []
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         for proposal in timed_path(task, source):
             cases = select_cases(task, ("*",))[::every]

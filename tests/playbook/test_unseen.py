@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.task import load_task
 from astra_tui.playbook import Evidence, propose_all
+from tests.conftest import OracleHere
 from tests.playbook.greedy import Greedy, table
 
 FOLDER = Path(__file__).parent / "unseen"
@@ -28,7 +28,7 @@ def test_every_proposal_on_an_unseen_kernel_is_correct(name: str, compiler: Comp
     task = load_task(FOLDER / name)
     proposals, _ = propose_all(task.baseline_file.read_text(), Evidence(task))
     assert {p.plan.move for p in proposals} == FIRES[name]
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         for proposal in proposals:
             *_, report = checker.check(proposal.source, "candidate.cu", build_suite(task)[::3])

@@ -8,13 +8,13 @@ import pytest
 
 from astra_tui.cuda_source.syntax import parse
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.launch import plan_of, validate_plan
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
+from tests.conftest import OracleHere
 from tests.playbook.path import GPU
 from tests.playbook.variants import VARIANTS
 
@@ -93,7 +93,7 @@ def test_proposals_on_variants_are_correct(
     name: str, tasks: dict[str, KernelTask], compiler: Compiler
 ) -> None:
     task = tasks[name]
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         for variant in SAMPLE[name]:
             cases = select_cases(task, (f"{DTYPE_VARIANTS.get(variant, '*')}/*",))[::14]
