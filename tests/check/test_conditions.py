@@ -102,6 +102,29 @@ __global__ void k(int* x, int n, int i) {
     assert "pick<true && false>(i)" in found.text
 
 
+def test_comparisons_of_inline_assembly_report_under_their_guard(compiler: Compiler) -> None:
+    text = r"""
+#define PICK(d, v) asm("{ .reg .pred p, q; setp.gt.s32 p|q, %1, 3;\n" \
+    "  @p set.eq.s32.s32 %0, %1, 4; @q mov.u32 %0, 9; }" : "=r"(d) : "r"(v))
+__global__ void k(int* x, int n) {
+  int y;
+  PICK(y, n);
+  asm volatile("setp.eq.u32 p" : : "r"(n > 2 ? 1 : 0));
+  x[0] = y;
+}
+"""
+    found = instrument(text)
+    assert [(c.text, c.line, c.function) for c in found.conditions] == [
+        ("setp.gt.s32 p|q, %1, 3", 2, "#PICK"), ("@p set.eq.s32.s32 %0, %1, 4", 3, "#PICK"),
+        ("n > 2", 7, "k"),
+    ]  # fmt: skip
+    assert [c.line for c in found.unseen] == [7], "one that is not whole is named"
+    whole = text.replace("setp.eq.u32 p", "")
+    reporting = compile_reporting(compiler, whole, ("k",))
+    assert reporting is not None
+    assert "@p astra.cond" in reporting.compilation.ptx
+
+
 def test_the_reporting_source_compiles_and_a_candidate_cannot_report(compiler: Compiler) -> None:
     reporting = compile_reporting(compiler, MANY, ("k<5>",))
     assert reporting is not None
@@ -345,10 +368,16 @@ def test_what_stays_open_is_inconclusive_until_an_engineer_rules(
     silu: Path, compiler: Compiler
 ) -> None:
     never = "gate == 12345.0f && __float_as_int(gate) % 7 == 3"
-    edit = (UP, f"    if ({never}) return;\n{UP}")
+    in_asm = "setp.eq.f32 p, %1, 0f4640E600"
+    asm = f'asm("{{.reg .pred p; {in_asm}; selp.f32 %0, 0f40000000, 0f3F800000, p;}}"'
+    edit = (
+        UP,
+        f'    if ({never}) return;\n    float one;\n    {asm} : "=f"(one) : "f"(gate));\n'
+        f"{UP.replace('(float)', 'one * (float)')}",
+    )
     report = checked(silu, compiler, *edit)
     assert report.verdict is CheckVerdict.INCONCLUSIVE
-    assert {c.text for c in report.open_conditions} == set(never.split(" && "))
+    assert {c.text for c in report.open_conditions} == {*never.split(" && "), in_asm}
     assert "never true" in report.message
     file = silu / "task.toml"
     text = file.read_text()

@@ -1,10 +1,10 @@
 """The conditions that a source writes, and the source with each of them made to report its sides.
 
-Conditions are what decides: `if`, `?:`, loops, `switch`, the operands of `&&`, `||` and `!`, and
-comparisons whose result is used as a value. What the compiler adds (a 64-bit division's short
-cut, special cases of logf) is none of them, which is why they are found in the source and not in
-PTX. What is decided while compiling (template arguments, static_assert, `if constexpr`) is no
-condition of a running kernel.
+Conditions are what decides: `if`, `?:`, loops, `switch`, the operands of `&&`, `||` and `!`,
+comparisons whose result is used as a value, and those of inline assembly (`setp`, `set`). What
+the compiler adds (a 64-bit division's short cut, special cases of logf) is none of them, which is
+why they are found in the source and not in PTX. What is decided while compiling (template
+arguments, static_assert, `if constexpr`) is no condition of a running kernel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
@@ -47,6 +47,11 @@ _DECIDES = re.compile(
     r"\b(?:if|while|for|switch|and|or|not)\b|\?|&&|\|\||[=!<>]=|[^-<]<[^<]|[^->]>[^>]"
 )
 _TESTING_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:el)?if\b(.*(?:\\\n.*)*)", re.MULTILINE)
+_COMPARES_IN_ASM = re.compile(rb"\bsetp?\.")
+_COMPARISON_IN_ASM = re.compile(
+    rb"(?P<guard>@!?%{0,2}\w+\s+)?set(?P<of_predicates>p?)\.[\w.]+\s+(?P<result>%{0,2}\w+)"
+    rb"(?:\s*\|\s*%{0,2}\w+)?\s*,[^;\"\\]*;"
+)
 _BEFORE_BODY, _AFTER_BODY = "void _(){", "\n;}"
 
 
@@ -302,6 +307,35 @@ class _Walk:
         listed = "".join(f", ({self._text(label)})" for label in labels)
         before = f" {self.found.name}_switch<{numbers[0].number}>(("
         self._edit(value, before, f"){listed})", tuple(numbers))
+
+    def _gnu_asm_expression(self, node: Node) -> None:
+        code = node.child_by_field_name("assembly_code")
+        self._children(node, (code,))
+        if code is None:
+            return
+        written = self._text(code).encode()
+        found = list(_COMPARISON_IN_ASM.finditer(written))
+        if len(found) < len(_COMPARES_IN_ASM.findall(written)):
+            self._cannot_see(code)
+            return
+        for comparison in found:
+            self._comparison_in_asm(code, comparison)
+
+    def _comparison_in_asm(self, code: Node, found: re.Match[bytes]) -> None:
+        """Has assembly report what it compares, right after it does."""
+        text = found[0].decode(errors="replace").removesuffix(";")
+        condition = self._new(code, _one_line(text), code)
+        lines = found.string[: found.start()].count(b"\n")
+        condition = replace(condition, line=condition.line + lines)
+        guard, result = (found[name] or b"" for name in ("guard", "result"))
+        reported, first = result.decode(), ""
+        if found["of_predicates"]:
+            reported = "astra_taken"
+            first = f"selp.b32 {reported}, 1, 0, {result.decode()}; "
+        before = f" {{ .reg .b32 astra_taken; {guard.decode()}{first}" if first else " { "
+        report = f"{before}{guard.decode()}astra.cond {condition.number}, {reported}; }}"
+        at = code.start_byte + self.shift + found.end()
+        self.found.edits.append(_Edit(at, at, report, "", (condition,)))
 
     # -- what the compiler decides, and macros -----------------------------------------------------
 
