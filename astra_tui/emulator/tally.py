@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from astra_tui.emulator.places import Places, Rows
+from astra_tui.emulator.ptx.module import Location
 from astra_tui.emulator.step import Flow, Step
 from astra_tui.model.counters import Counters, CounterSums
 
@@ -76,13 +78,30 @@ def counters_of(tallies: list[Tally], compiler: str) -> Counters:
         for (index, space, direction, width), (a, b, c, d) in tally.memory.items():
             place = tally.steps[index].location
             sums.add_access(place.line, place.header, (space, direction, width), (a, b, c, d))
-        for step, warps, lanes in zip(tally.steps, tally.warp_hits, tally.lane_hits, strict=True):
-            if warps:
-                barriers = warps if step.flow is Flow.BARRIER else 0
-                shuffles = warps if step.is_shuffle else 0
-                place = step.location
-                sums.add_line(place.line, place.header, (warps, lanes, barriers, shuffles))
+        for place, counts in _by_place(tally):
+            if counts[0]:
+                sums.add_line(place.line, place.header, counts)
     return sums.counters(compiler)
+
+
+def _by_place(tally: Tally) -> Iterator[tuple[Location, tuple[int, int, int, int]]]:
+    """Instructions of warps and of threads, barriers and shuffles of steps that follow each other
+    and have one place.
+    """
+    last, warps, lanes, barriers, shuffles = Location(), 0, 0, 0, 0
+    for step, by_warp, by_lane in zip(tally.steps, tally.warp_hits, tally.lane_hits, strict=True):
+        if not by_warp:
+            continue
+        if step.location is not last:
+            yield last, (warps, lanes, barriers, shuffles)
+            last, warps, lanes, barriers, shuffles = step.location, 0, 0, 0, 0
+        warps += by_warp
+        lanes += by_lane
+        if step.flow is Flow.BARRIER:
+            barriers += by_warp
+        if step.is_shuffle:
+            shuffles += by_warp
+    yield last, (warps, lanes, barriers, shuffles)
 
 
 def reached_lines(tallies: list[Tally]) -> dict[str, tuple[int, ...]]:

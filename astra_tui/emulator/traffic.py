@@ -131,7 +131,11 @@ class _Access:
     ) -> _Access:
         """As `of`, for lanes in any order."""
         if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():
-            key = np.unique((warps.astype(np.int64) << 44) | offsets)
+            key = (warps.astype(np.int64) << 44) | offsets
+            if (key[1:] >= key[:-1]).all():
+                key = key[np.concatenate([[True], key[1:] != key[:-1]])]
+            else:
+                key = np.unique(key)
             offsets, warps = key & ((1 << 44) - 1), key >> 44
         apart = (offsets[1:] != offsets[:-1] + spec.size) | (warps[1:] != warps[:-1])
         first = np.concatenate([[0], np.flatnonzero(apart) + 1])
@@ -267,7 +271,6 @@ class _BufferTraffic:
 
     def result(self, sources: _Sources) -> ArgumentTraffic:
         """The counts so far."""
-        self._refine(min(self.unit, SECTOR))
         waste = [
             sources.waste(kind, count, source, earlier, other_block)
             for (kind, source, earlier, other_block), count in self.waste.items()
@@ -291,8 +294,10 @@ class _BufferTraffic:
     def _half_lines(self, sources: _Sources) -> tuple[int, list[Waste]]:
         """The half lines that loads touch, and those of which one sector is not loaded."""
         use = self.buffer.use
-        if use is None or use.starts_undefined:
+        if use is None or use.starts_undefined or not self.loads:
             return 0, []
+        if not self.unit % HALF_LINE:
+            return int(np.count_nonzero(self.loader)) * (self.unit // HALF_LINE), []
         loader = self._in_sectors(self.loader).max(axis=0)
         inside = self._in_sectors(np.ones_like(self.loader)).any(axis=0)
         half = np.maximum(loader[::2], loader[1::2])
@@ -301,6 +306,8 @@ class _BufferTraffic:
 
     def _parts_of_sectors(self, sources: _Sources) -> tuple[int, list[Waste]]:
         """The sectors that stores touch, and those that nothing loads and stores touch in part."""
+        if not self.unit % SECTOR or not self.stores:
+            return int(np.count_nonzero(self.storer)) * (self.unit // SECTOR), []
         sectors = self._in_sectors(self.storer)
         inside = self._in_sectors(np.ones_like(self.storer)).sum(axis=0)
         stored = (sectors > 0).sum(axis=0)
@@ -373,6 +380,8 @@ class _BufferTraffic:
 
 def _by_source(kind: WasteKind, source: Any, sources: _Sources) -> list[Waste]:
     """A sector each that some sources move in vain, by place and launch."""
+    if not len(source):
+        return []
     numbers, counts = np.unique(source, return_counts=True)
     pairs = zip(numbers.tolist(), counts.tolist(), strict=True)
     found = (sources.waste(kind, count * SECTOR, number, number) for number, count in pairs)

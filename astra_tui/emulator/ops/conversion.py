@@ -142,7 +142,7 @@ def _float_to_float(to: str, source: str, modifiers: tuple[str, ...]) -> Functio
             value = step(value)
         return value
 
-    return convert
+    return steps[0] if len(steps) == 1 else convert
 
 
 def _narrow(to: str, source: str, mode: str) -> Function:
@@ -157,7 +157,7 @@ def _narrow(to: str, source: str, mode: str) -> Function:
         return lambda v: f64_to_f32(v, mode)
     if to == "f16" and mode == "rz":
         return _f16_towards_zero
-    return lambda v: np.asarray(v).astype(dtype)[()]
+    return lambda v: v.astype(dtype)
 
 
 def _f16_towards_zero(value: Any) -> Any:

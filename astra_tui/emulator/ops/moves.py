@@ -71,7 +71,7 @@ def _unpack(decoder: Decoder, instruction: Instruction, kind: str) -> Run:
     def run(regs: dict[int, Any], group: Any) -> None:
         value = read(regs)
         for write, shift in zip(writers, shifts, strict=True):
-            write(regs, (value >> shift).astype(narrow))
+            write(regs, (value >> shift if shift else value).astype(narrow))
 
     return run
 
