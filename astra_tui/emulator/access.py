@@ -97,11 +97,11 @@ def _global(
     group: Group, spec: AccessSpec, addresses: Any, unchanged: Callable[[Target], Any] | None
 ) -> Target:
     launch, memory = group.chunk.launch, group.chunk.launch.memory
-    virtual = Places.of((addresses - np.uint64(memory.base)).view(np.int64))
+    virtual = Places.of((addresses - memory.origin).view(np.int64))
     offsets = virtual.offsets
     buffer = _located(group, spec, virtual)
     require_aligned(virtual, spec.size, spec.direction)
-    if spec.writes:
+    if spec.writes and (buffer is None or not buffer.tracked):
         require_writable(memory, offsets, buffer, spec)
     if launch.dependency is not None:
         waited = group.chunk.waited[group.lanes]

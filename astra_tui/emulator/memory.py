@@ -6,6 +6,7 @@ import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ MAX_WORDS = 1 << 24
 _RED_ZONE_PATTERN = np.frombuffer(bytes((i * 37 + 11) & 0xFF for i in range(256)), np.uint8)
 
 
-@dataclass
+@dataclass(eq=False)
 class Buffer:
     """A range of the heap. `use` is None for constants and `__device__` variables of the source."""
 
@@ -50,7 +51,7 @@ class Buffer:
         """Bytes."""
         return self.end - self.begin
 
-    @property
+    @cached_property
     def tracked(self) -> bool:
         """Whether writes to it are allowed, so that races on it are possible."""
         return self.use in (BufferUse.INOUT, BufferUse.OUT, BufferUse.WORKSPACE)
@@ -80,6 +81,7 @@ class GlobalMemory:
     ):
         self.base = base
         """The generic address of the heap; another one also puts buffers in another order."""
+        self.origin = np.uint64(base)
         if base != GLOBAL:
             buffers = buffers[::-1]
         self.granule_bits = granule.bit_length() - 1

@@ -38,6 +38,7 @@ class Shape:
 
 
 shape_of = lru_cache(maxsize=4096)(Shape)
+"""One shape for each of its sizes."""
 
 
 class Rows:

@@ -57,8 +57,15 @@ class Scheduler:
                 continue
             index = min(self.ready)
             pieces = self.ready.pop(index)
-            lanes = pieces[0] if len(pieces) == 1 else np.sort(np.concatenate(pieces))
-            self._advance(lanes, index, min(self.ready, default=_FAR))
+            self._advance(self._together(pieces), index, min(self.ready, default=_FAR))
+
+    def _together(self, pieces: list[Any]) -> Any:
+        """The lanes of several pieces, in order."""
+        if len(pieces) == 1:
+            return pieces[0]
+        if sum(map(len, pieces)) == self.chunk.width:
+            return self.chunk.lanes
+        return np.sort(np.concatenate(pieces))
 
     def _make_ready(self, index: int, lanes: Any) -> None:
         if len(lanes):

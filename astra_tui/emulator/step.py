@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 from astra_tui.emulator.ptx.module import Location
@@ -32,12 +33,12 @@ class AccessSpec:
     it drops. Empty where its result goes elsewhere than to its own thread's registers.
     """
 
-    @property
+    @cached_property
     def writes(self) -> bool:
         """Whether memory may change."""
         return self.direction != "load"
 
-    @property
+    @cached_property
     def reads(self) -> bool:
         """Whether the old content matters."""
         return self.direction != "store"

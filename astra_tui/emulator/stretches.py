@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.places import Pieces, Places
+from astra_tui.emulator.places import Pieces, Places, Shape
 from astra_tui.emulator.step import AccessSpec
 
 _WARP = 32
@@ -56,6 +56,8 @@ class Stretches:
         self._key_bits = block_bits + _SIZE_BITS
         self._one_block = block_bits >= 31
         self._last = np.zeros(((words >> self._words_bits) + 1, 2, 4), np.int64)
+        self._in_words: set[tuple[int, Shape, int]] = set()
+        """What has been turned into words."""
 
     def reach(self, words: int) -> None:
         """Makes room for more words."""
@@ -118,6 +120,11 @@ class Stretches:
 
     def turn_into_words(self, words: Pieces, history: Any) -> None:
         """Lets the history of words tell about the stretches that hold these, from now on."""
+        rows = words.places.rows
+        if rows is not None:
+            if (place := (rows.first, rows.shape, words.size)) in self._in_words:
+                return
+            self._in_words.add(place)
         at = self._around(words)
         known = self._last[at, :, _KEY] > 0
         if np.count_nonzero(known):

@@ -45,6 +45,8 @@ class TrafficLog:
         self.settle()
         self.sources.launch += 1
         self.steps, self.warps_per_block = steps, warps_per_block
+        self._numbers: dict[int, int] = {}
+        """By step, the number of its place in this launch."""
 
     def note(
         self,
@@ -61,8 +63,11 @@ class TrafficLog:
         if self._lanes + len(places) > WINDOW:
             self.settle()
         self._lanes += len(places)
-        silent = spec.direction == "atomic" or spec.synchronising
-        source = self.sources.number(self.steps[spec.index], silent)
+        source = self._numbers.get(spec.index)
+        if source is None:
+            silent = spec.direction == "atomic" or spec.synchronising
+            source = self.sources.number(self.steps[spec.index], silent)
+            self._numbers[spec.index] = source
         if buffer is not None:
             at = buffer.number
             self._pending.append(_Access.of(at, source, spec, places, warps, whole_warps))
