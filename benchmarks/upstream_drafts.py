@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 
 from environment import ROOT, describe
 
-from astra_tui.cli.drafting import accepted_sizes
+from astra_tui.cli.drafting import accepted_sizes, with_launcher
 from astra_tui.cuda_source.clang import read_translation
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting import draft_task
@@ -73,6 +73,8 @@ class Package:
     include: str
     files: tuple[str, ...]
     defines: tuple[str, ...] = ()
+    python: str = ""
+    """The folder of the Python that writes launchers."""
 
 
 PACKAGES = (
@@ -84,6 +86,7 @@ PACKAGES = (
         "flashinfer/data/include",
         ("activation.cuh", "norm.cuh", "pos_enc.cuh", "attention/cascade.cuh", "quantization.cuh",
          "sampling.cuh", "topk.cuh", "page.cuh", "concat_mla.cuh"),
+        python="flashinfer/jit",
     ),
     Package(
         Pin("sglang", "0.5.23", "sglang-0.5.23-cp312-cp312-manylinux_2_34_x86_64.whl",
@@ -93,6 +96,7 @@ PACKAGES = (
         "sglang/kernels/jit/include",
         ("*.cuh",),
         ("SGL_CUDA_ARCH=900",),
+        "sglang/kernels",
     ),
     Package(
         Pin("vllm", "0.33.0", "vllm-0.33.0.tar.gz",
@@ -124,7 +128,8 @@ class Row:
     """One of STEPS."""
     why: str
     open_points: int
-    seconds: float
+    cpu_seconds: float
+    """CPU time of all processes, the reading of the file included."""
     answers: int = 0
     """How many answers a file in ANSWERS gives."""
     draft: str = ""
@@ -170,8 +175,9 @@ def _unpacked(package: Package, folder: Path) -> list[Path]:
     archive = user_packages().fetch(package.pin)
     wanted = [
         name for name in archive.names()
-        if name.startswith((f"{package.folder}/", f"{package.include}/"))
-        and PurePosixPath(name).suffix in (".cu", ".cuh", ".h", ".hpp", ".inl")
+        if (name.startswith((f"{package.folder}/", f"{package.include}/"))
+        and PurePosixPath(name).suffix in (".cu", ".cuh", ".h", ".hpp", ".inl"))
+        or (package.python and name.startswith(f"{package.python}/") and name.endswith(".py"))
     ]  # fmt: skip
     for name, content in archive.read_all(w for w in wanted if not (place / w).exists()).items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -188,26 +194,34 @@ def _rows(
 ) -> Iterator[Row]:
     roots = [folder / package.pin.name / package.include]
     include_dirs = find_toolchain().include_dirs
+    begun = _cpu_seconds()
     translation = read_translation(file, roots, include_dirs, package.defines)
+    reading = _cpu_seconds() - begun
     for number, kernel in enumerate(translation.kernels()):
         if (package.pin.name, name, kernel.name, kernel.line) in done:
             continue
-        begun = time.monotonic()
+        begun = _cpu_seconds()
         task = folder / "drafts" / f"{package.pin.name}_{file.stem}_{number}".replace("-", "_")
         answers = _answers(package, kernel)
-        reached, why, points = _tried(package, translation, kernel, task, answers)
+        project = [folder / package.pin.name] if package.python else []
+        whole = with_launcher(translation, kernel.name, answers, project)
+        reached, why, points = _tried(package, whole, kernel, task, answers)
         if reached == "loaded":  # As the command does.
-            again = _tried(package, translation, kernel, task, answers, (DType.FLOAT32,))
+            again = _tried(package, whole, kernel, task, answers, (DType.FLOAT32,))
             if again[0] == "compiled":
                 reached, why, points = again
             else:
-                _tried(package, translation, kernel, task, answers)
+                _tried(package, whole, kernel, task, answers)
         if reached == "compiled":
             reached, why = _ran(load_task(task))
         yield Row(
             package.pin.name, name, kernel.name, kernel.line, reached, why, points,
-            round(time.monotonic() - begun, 1), len(answers.keys()), task.name,
+            round(reading + _cpu_seconds() - begun, 1), len(answers.keys()), task.name,
         )  # fmt: skip
+
+
+def _cpu_seconds() -> float:
+    return sum(os.times()[:4])
 
 
 def _answers(package: Package, kernel: Declaration) -> Answers:
@@ -370,12 +384,13 @@ def page(rows: list[Row]) -> str:
         at_least = [sum(counted[s] for s in STEPS[n:]) for n in range(len(STEPS))]
         shares = [f"{n} ({100 * n / at_least[0]:.0f} %)" for n in at_least[3:]]
         lines.append(f"| {name} | {' | '.join([*map(str, at_least[:3]), *shares])} |")
-    head = ("file", "kernel", "reached", "what stops it", "open points", "answers")
+    head = ("file", "kernel", "reached", "what stops it", "open points", "answers", "CPU s")
     lines += ["", f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
     for row in rows:
         why = " ".join(row.why.split()).replace("|", "\\|").replace("<", "\\<")[:160]
         cells = (f"{row.package}: {row.file}:{row.line}", f"`{row.kernel}`", row.reached, why)
-        lines.append(f"| {' | '.join(cells)} | {row.open_points} | {row.answers} |")
+        cells += (str(row.open_points), str(row.answers), f"{row.cpu_seconds:.1f}")
+        lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "## Drafts against their launchers", "", COMPARED.read_text().rstrip()]
     return "\n".join(lines) + "\n"
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from astra_tui.cli.check import read_text
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.cuda_source.clang import read_translation
+from astra_tui.cuda_source.launchers import find_launcher
 from astra_tui.cuda_source.translation import Translation
 from astra_tui.drafting import Draft, draft_task
 from astra_tui.drafting.answers import NO_ANSWERS, Answers, read_answers
+from astra_tui.drafting.reading import open_launch
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.kernels import kernels_to_compile
 from astra_tui.lab.check.suite import build_suite
@@ -32,7 +36,7 @@ from astra_tui.packages.pip import Progress
 ANSWERS_FILE = "answers.toml"
 
 _DRAFTED = re.compile(r"^# drafted (\S+) ([0-9a-f]{64})$", re.MULTILINE)
-_OF_SOURCE = ("source", "kernel", "include", "define")
+_OF_SOURCE = ("source", "kernel", "include", "define", "python")
 """Answers for which the source is read again."""
 
 
@@ -205,7 +209,27 @@ def find_kernel(answers: Answers, watch: Watch) -> FoundKernel:
     roots = [Path(root) for root in answers.include]
     cuda = find_toolchain().include_dirs
     translation = read_translation(main, roots, cuda, answers.define, tree.project)
+    names = {k.name for k in translation.kernels()}
+    wanted = kernel.partition(":")[0] if kernel else next(iter(names), "")
+    if wanted in names and (kernel or len(names) == 1):
+        watch(f"looking for launches of {wanted}")
+        translation = with_launcher(translation, wanted, answers, tree.project)
     return FoundKernel(tree, main, kernel, translation)
+
+
+def with_launcher(
+    translation: Translation, kernel: str, answers: Answers, folders: Sequence[Path]
+) -> Translation:
+    """A translation with what its project, in `folders`, says elsewhere of a kernel's launch."""
+    templates = open_launch(translation, kernel)
+    if templates is None:
+        return translation
+    main = Path(translation.main)
+    found = find_launcher(main, kernel, templates, folders, answers.python)
+    if found is None or not found.text:
+        return msgspec.structs.replace(translation, launcher=found)
+    roots, cuda = [Path(root) for root in translation.roots], find_toolchain().include_dirs
+    return read_translation(main, roots, cuda, answers.define, folders, found)
 
 
 def accepted_sizes(draft: Draft, defines: tuple[str, ...]) -> Mapping[str, tuple[int, ...]]:

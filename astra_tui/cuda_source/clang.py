@@ -21,7 +21,7 @@ import msgspec
 
 from astra_tui.cuda_source.project import Project
 from astra_tui.cuda_source.stand_ins import STAND_INS
-from astra_tui.cuda_source.translation import Declaration, Include, Translation
+from astra_tui.cuda_source.translation import Declaration, Include, Launcher, Translation
 from astra_tui.model.errors import UserError
 from astra_tui.processes.tool import run_tool
 
@@ -85,6 +85,7 @@ class Request(msgspec.Struct, frozen=True):
     cuda: tuple[str, ...]
     defines: tuple[str, ...] = ()
     project: tuple[str, ...] = ()
+    launcher: Launcher | None = None
 
 
 def read_translation(
@@ -93,11 +94,13 @@ def read_translation(
     cuda: Sequence[Path],
     defines: Sequence[str] = (),
     project: Sequence[Path] = (),
+    launcher: Launcher | None = None,
 ) -> Translation:
     """Reads a source and what it includes from `roots`; `cuda` are the folders of CUDA's headers.
 
-    For what is not found there, a folder below those of `project` becomes another root. Raises
-    UserError where the reader cannot be run or does not end well.
+    For what is not found there, a folder below those of `project` becomes another root. The text
+    of a `launcher` is read as if it stood at the end of the source. Raises UserError where the
+    reader cannot be run or does not end well.
     """
     request = Request(
         str(path.resolve()),
@@ -105,6 +108,7 @@ def read_translation(
         tuple(map(str, cuda)),
         tuple(defines),
         tuple(str(folder.resolve()) for folder in project),
+        launcher,
     )
     with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
         asked = Path(folder) / "request.json"
@@ -158,6 +162,7 @@ class _Reader:
             self.constants,
             self.class_sizes,
             self.request.project,
+            self.request.launcher,
         )
 
     # -- files -------------------------------------------------------------------------------------
@@ -218,6 +223,13 @@ class _Reader:
             line = data.count(b"\n", 0, error.start) + 1
             self.notes.append(f"line {line} of {path} is no UTF-8: read as Latin-1")
             raw = data.decode("latin-1")
+        launcher = self.request.launcher
+        if path == self.request.path and launcher is not None and launcher.text:
+            name = re.escape(Path(path).name)
+            own = re.compile(
+                rf'^[ \t]*#[ \t]*include[ \t]*[<"](?:[^">]*/)?{name}[">]', re.MULTILINE
+            )
+            raw = f"{raw.rstrip()}\n{own.sub('', launcher.text)}"
         text = raw.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
         if text.encode() != data:
             self.changed[path] = text

@@ -9,6 +9,7 @@ from astra_tui.cuda_source.translation import Declaration, Translation
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO_CALL = re.compile(r"\b[A-Z][A-Z0-9_]{4,}\s*\(")
+_LAUNCHES = ("<<<", "cudaLaunch")
 _LOOK_AHEAD = 40
 """Lines of the original that one line may skip: comments and dead branches."""
 
@@ -71,7 +72,7 @@ def _lost(translation: Translation, declaration: Declaration) -> bool:
     if declaration.is_kernel or declaration.is_device:
         return False
     original = translation.original(declaration)
-    if "<<<" in original and "<<<" not in declaration.text:
+    if any(mark in original and mark not in declaration.text for mark in _LAUNCHES):
         return True
     return "astra_unknown(" in declaration.text and _MACRO_CALL.search(original) is None
 

@@ -20,6 +20,9 @@ SUFFIXES = frozenset(
 )
 """Of the files that CUDA sources are made of."""
 
+PYTHON = ".py"
+"""Of the files that may write launchers."""
+
 MAX_FILES = 200_000
 """More files of a project are not looked at."""
 
@@ -52,6 +55,15 @@ class Project:
     @cached_property
     def files(self) -> tuple[str, ...]:
         """The paths of sources and headers, in order; `MAX_FILES` at most."""
+        return tuple(f for f in self._files if _suffix(f) in SUFFIXES)
+
+    @cached_property
+    def python_files(self) -> tuple[str, ...]:
+        """The paths of Python files, in order."""
+        return tuple(f for f in self._files if _suffix(f) == PYTHON)
+
+    @cached_property
+    def _files(self) -> tuple[str, ...]:
         found: list[str] = []
         for folder in self.folders:
             for place, below, names in os.walk(folder):
@@ -59,7 +71,9 @@ class Project:
                 if "CMakeCache.txt" in names:
                     below.clear()
                     continue
-                found += (f"{place}/{n}" for n in sorted(names) if _suffix(n) in SUFFIXES)
+                found += (
+                    f"{place}/{n}" for n in sorted(names) if _suffix(n) in {*SUFFIXES, PYTHON}
+                )
                 if len(found) >= MAX_FILES:
                     return tuple(found[:MAX_FILES])
         return tuple(found)
@@ -72,6 +86,11 @@ class Project:
             if below is None or Path(file).is_relative_to(below)
             for place in kernels_of(Path(file))
         )
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether any of its files defines a kernel."""
+        return any(True for file in self.files for _ in kernels_of(Path(file)))
 
     def include_folder(self, name: str, includer: str) -> str | None:
         """The folder below which `#include` finds a name; of several that nearest to the includer.

@@ -43,6 +43,41 @@ class Include(msgspec.Struct, frozen=True):
     is_quoted: bool = False
 
 
+Value = bool | int | str
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What a generator was given for a parameter, and what else it takes."""
+
+    name: str
+    value: Value
+    others: tuple[Value, ...] = ()
+
+
+class Rendering(msgspec.Struct, frozen=True):
+    """Template arguments that a generator names: what it was given, and the arguments as text."""
+
+    given: dict[str, Value]
+    arguments: dict[str, tuple[str, ...]]
+    """By the name of the template."""
+
+
+class Launcher(msgspec.Struct, frozen=True):
+    """What of a launch stands elsewhere than in the kernel's file, and where it comes from."""
+
+    file: str
+    text: str = ""
+    """Host code, which is read behind the kernel's file."""
+    renderings: tuple[Rendering, ...] = ()
+    """Where Python only names the template arguments of what launches in the kernel's file."""
+    line: int = 0
+    function: str = ""
+    """The Python function that writes it, "" for C++ of the project."""
+    choices: tuple[Choice, ...] = ()
+    problem: str = ""
+    """Why a generator wrote nothing."""
+
+
 class Translation(msgspec.Struct, frozen=True):
     """One source with all that it includes of its own project."""
 
@@ -68,6 +103,9 @@ class Translation(msgspec.Struct, frozen=True):
     """Bytes of the project's classes that are no templates, by name."""
     project: tuple[str, ...] = ()
     """Folders below which headers were looked for that lie in none of `roots`."""
+    launcher: Launcher | None = None
+    """What was found of the kernel's launch outside of the main file. `files` has its text at the
+    end of the main file's."""
 
     def kernels(self) -> tuple[Declaration, ...]:
         """The `__global__` functions with a body that the main file defines."""

@@ -15,7 +15,7 @@ from astra_tui.model.dtypes import OF_SPELLING, DType
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.task import Acceptance, ArgumentRole
 
-_NAMED_KEY = re.compile(r"`\$?\.?([\w.\[\]]+)`|\b((?:template|plan|args|dims)\.[\w.]+)")
+_NAMED_KEY = re.compile(r"`\$?\.?([\w.\[\]]+)`|\b((?:template|python|plan|args|dims)\.[\w.]+)")
 _SOURCE_KEYS = ("from", "kernel", "include", "define", "whole")
 
 
@@ -99,6 +99,8 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     reference: str = ""
     """The name of an operator, or the text of a reference.py."""
     template: dict[str, TemplateAnswer] = {}
+    python: dict[str, bool | int | str] = {}
+    """What is passed to the Python function that writes the launcher, by parameter."""
     plan: PlanAnswer = PlanAnswer()
     args: dict[str, ArgumentAnswer] = {}
     dims: dict[str, DimensionAnswer] = {}

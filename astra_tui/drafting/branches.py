@@ -24,12 +24,13 @@ from astra_tui.drafting.geometry import LaunchDraft, block_limit, plan_arguments
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.launching import HostCode, Sizes, tensors_of, with_checked_types
 from astra_tui.drafting.reading import KernelFunction, SourceText, live_code
+from astra_tui.drafting.template_arguments import element_names
 from astra_tui.drafting.tensor_checks import checked_conditions
 from astra_tui.drafting.tensors import TensorReader, read_accesses
 from astra_tui.model.launch.expression import Binary, names_in
 from astra_tui.model.launch.scope import ELEMENT_TYPE
 
-_OF_ANOTHER = ("plan", "template", "dims", "dtypes")
+_OF_ANOTHER = ("plan", "template", "dims")
 """Keys of what may not be open in a branch: no answer could be given to it alone."""
 
 
@@ -158,6 +159,7 @@ def _host(followed: Followed, kernel: KernelFunction, other: HostLaunch, sizes: 
     """The host code at the other launch, with the draft's names of its tensors."""
     host = HostCode(followed.source, kernel, other, sizes)
     host.tensors = tensors_of(followed.kernel, followed.launch, host.values)
+    host.types.update(element_names(kernel, other, followed.elements, followed.source.aliases))
     host.read_properties({})
     list(host.read_modes())
     return host

@@ -52,7 +52,7 @@ from astra_tui.drafting.task_file import (
     without_fixed_scalars,
     without_unused_dims,
 )
-from astra_tui.drafting.template_arguments import DEFAULT_BLOCK
+from astra_tui.drafting.template_arguments import DEFAULT_BLOCK, ask_generator
 from astra_tui.drafting.tensors import TensorReader, read_accesses
 from astra_tui.drafting.types import is_size_type
 from astra_tui.model.dtypes import DType
@@ -99,6 +99,7 @@ def draft_task(
     ask = OpenPoints(answers)
     for note in translation.notes:
         ask(note)
+    ask_generator(source, ask)
     launch = _launch_of(source, kernel, answers.launch)
     _require_template(kernel, launch, answers)
     if launch is not None:
@@ -213,6 +214,7 @@ def _instances(
         Template(kernel.qualified, dict(zip(names, plan.template, strict=False))),
         plan.launcher,
         elements.task[0],
+        sizes.offered,
     )
 
 

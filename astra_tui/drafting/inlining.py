@@ -29,6 +29,7 @@ from astra_tui.cuda_source.syntax import (
 _LAUNCH = re.compile(
     r"<<<|\bcuda(?:Launch|LaunchCooperative)Kernel\w*\s*\(|\bLaunch_?Kernel\b", re.I
 )
+_CONSTANT_TYPE = re.compile(r"(?:std::)?(?:integral|bool)_constant<(?:[^<>,]*,)?\s*([^<>,]+)>\{\}")
 _BLOCKS = ("compound_statement", "case_statement")
 MAX_BODY = 20_000
 """Bytes of a lambda: what calls repeat stays small."""
@@ -190,12 +191,14 @@ def _statement(call: Node) -> tuple[Node | None, str]:
 
 def _with_arguments(called: _Lambda, given: list[str]) -> str:
     """A lambda's body on one line, in braces with its parameters declared."""
-    declared = " ".join(
-        f"{kind} {name} = {value};"
-        for (kind, name), value in zip(called.parameters, given, strict=False)
-        if value != name
-    )
-    body = re.sub(r"//[^\n]*", " ", called.body)
+    declared, body = "", re.sub(r"//[^\n]*", " ", called.body)
+    for (kind, name), value in zip(called.parameters, given, strict=False):
+        constant = _CONSTANT_TYPE.fullmatch(value)
+        if constant is not None:  # A value that is passed as a type.
+            named = rf"\bdecltype\({name}\)::value\b|\b{name}\.value\b|\b{name}\(\)"
+            body = re.sub(named, f"({constant[1]})", body)
+        elif value != name:
+            declared += f"{kind} {name} = {value}; "
     if called.pack:
         rest = given[len(called.parameters) :]
         marked = re.compile(rf"(,?)\s*(&?)\s*\b{called.pack}\s*\.\.\.")
@@ -205,4 +208,4 @@ def _with_arguments(called: _Lambda, given: list[str]) -> str:
             return f"{match[1]} {listed}" if listed else ""
 
         body = marked.sub(passed, body)
-    return f"{{ {declared} {one_line(body, MAX_BODY)} }} "
+    return f"{{ {declared}{one_line(body, MAX_BODY)} }} "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from astra_tui.drafting.expressions import plan_expression
@@ -60,6 +60,8 @@ class Instances:
     launcher: Template | None
     """The class of the function that launches the kernel."""
     element: DType
+    offered: Mapping[str, _Sizes] = field(default_factory=dict)
+    """Of some dimensions the sizes that Python passes: no others are tried."""
 
     def accepted(self, errors: Errors) -> dict[str, _Sizes]:
         """Sizes of each dimension that are accepted with all those of the others.
@@ -68,8 +70,10 @@ class Instances:
         """
         if not 0 < len(self.dims) < len(_LADDERS):
             return {}
-        left = list(product(_LADDERS[len(self.dims)], repeat=len(self.dims)))
-        for _ in range(_ROUNDS):
+        ladder = _LADDERS[len(self.dims)]
+        ladders = ([n for n in ladder if n in self.offered.get(d, ladder)] for d in self.dims)
+        left = list(product(*ladders))
+        for _ in range(_ROUNDS if left else 0):
             refused = self._refused(left, errors(self._text(left)))
             left = [sizes for sizes in left if sizes not in refused]
             if not refused or not left:

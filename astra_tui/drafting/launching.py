@@ -98,6 +98,9 @@ class Sizes:
     accepted: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Sizes that the source accepts for template arguments that no call shows."""
 
+    offered: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of such sizes those that Python passes, where it checks them."""
+
     assumed: dict[str, str] = field(default_factory=dict)
     """Sizes that are such template arguments, with their parameters."""
 

@@ -29,7 +29,7 @@ from astra_tui.cuda_source.syntax import (
     parse_expression,
     text_of,
 )
-from astra_tui.cuda_source.translation import Translation
+from astra_tui.cuda_source.translation import Launcher, Translation
 from astra_tui.drafting.expressions import Helper, Rewriter, SymbolTable, known_truth
 from astra_tui.drafting.host_launches import (
     HostLaunch,
@@ -103,6 +103,8 @@ class SourceText:
     """The namespaces in which each name is declared."""
     specialisations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The argument of each specialisation of a class template that has no body of its own."""
+    launcher: Launcher | None = None
+    """What was found of the launch elsewhere."""
 
     def qualified(self, text: str, scope: tuple[str, ...]) -> str:
         """A C++ text with the namespaces of its names, as they are found from within `scope`."""
@@ -140,7 +142,31 @@ def read_source(translation: Translation) -> SourceText:
         frozenset(include.name for include in translation.includes),
         _scopes(translation),
         _specialisations(root),
+        translation.launcher,
     )
+
+
+def open_launch(translation: Translation, kernel: str) -> tuple[str, ...] | None:
+    """What of a kernel's launch the source does not say; None where it says all.
+
+    () where no function of it launches the kernel, else the names of the class and function
+    templates that do with numbers that no call shows.
+    """
+    source = read_source(translation)
+    launches = [launch for launch in source.launches if launch.kernel == kernel]
+    names = (_open_template(launch, source) for launch in launches)
+    templates = tuple(dict.fromkeys(name for name in names if name))
+    return None if launches and not templates else templates
+
+
+def _open_template(launch: HostLaunch, source: SourceText) -> str:
+    """The class or function template that launches with numbers that no call shows, "" for none."""
+    around = class_around(launch.function)
+    own = template_of(launch.function)
+    name, parameters = around or (function_name(launch.function), own)
+    is_called = around is None and bool(source.calls.get(name))
+    numbers = [p for p in parameters if p.kind != "typename"]
+    return name.rpartition("::")[2] if numbers and not is_called else ""
 
 
 def _calls(root: Node) -> dict[str, tuple[Node, ...]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from tree_sitter import Node
 
@@ -24,6 +26,7 @@ from astra_tui.cuda_source.syntax import (
     parse_expression,
     text_of,
 )
+from astra_tui.cuda_source.translation import Launcher
 from astra_tui.drafting.answers import Answers, Ask, defined_function
 from astra_tui.drafting.elements import ElementTypes
 from astra_tui.drafting.expressions import (
@@ -115,12 +118,81 @@ def cpp_names(
     return found
 
 
+@dataclass(frozen=True)
+class _Rendered:
+    """What Python passes for a template parameter of what launches."""
+
+    first: str
+    numbers: tuple[int, ...] = ()
+    """All that it takes, where a parameter of the generator is passed on."""
+
+
+def _rendered(host: HostCode) -> dict[str, _Rendered]:
+    """By parameter. Only what agrees with the first in all that is not passed on counts."""
+    launcher, function = host.source.launcher, host.launch.function
+    around = class_around(function)
+    name, parameters = around or (function_name(function), template_of(function))
+    name = name.rpartition("::")[2]
+    ways = [r for r in launcher.renderings if name in r.arguments] if launcher else []
+    if not ways:
+        return {}
+    passed_on = [
+        any(all(r.arguments[name][place : place + 1] == (str(r.given.get(key)),) for r in ways)
+            for key, value in ways[0].given.items() if type(value) is int)
+        for place in range(len(parameters))
+    ]  # fmt: skip
+    first = ways[0].arguments[name]
+    fixed = [place for place in range(len(first)) if not (passed_on + [False] * 9)[place]]
+    same = [
+        r.arguments[name]
+        for r in ways
+        if [r.arguments[name][n] for n in fixed] == [first[n] for n in fixed]
+    ]
+    found: dict[str, _Rendered] = {}
+    for place, (parameter, text) in enumerate(zip(parameters, first, strict=False)):
+        numbers = dict.fromkeys(int(a[place]) for a in same) if passed_on[place] else {}
+        found[parameter.name] = _Rendered(text, tuple(n for n in numbers if n > 0))
+    return found
+
+
+def _where(launcher: Launcher) -> str:
+    """The Python that names a template's arguments: `norm.py:62, rmsnorm_module()`."""
+    return f"{Path(launcher.file).name}:{launcher.line}, {launcher.function}()"
+
+
+def ask_generator(source: SourceText, ask: Ask) -> None:
+    """Adds what Python that writes the launch was given, and what it could not be given."""
+    launcher = source.launcher
+    if launcher is None:
+        return
+    if not launcher.function:
+        ask(f"the launch is read from {launcher.file}")
+    elif launcher.problem:
+        ask(
+            f"{launcher.file}:{launcher.line}: {launcher.function}() writes the launch and could "
+            f"not be run here ({launcher.problem}); its parameters are answered by python.NAME"
+        )
+    for choice in launcher.choices:
+        is_type = isinstance(choice.value, str) and choice.value.startswith("torch.")
+        is_number = type(choice.value) is int and launcher.renderings
+        if choice.others and not is_type and not is_number:
+            others = ", ".join(map(str, choice.others))
+            ask(
+                f"{_where(launcher)} writes the launch: the draft passes {choice.name} = "
+                f"{choice.value}, of {choice.value}, {others}",
+                f"python.{choice.name}",
+            )
+
+
 def read_host_template(host: HostCode, answers: Answers, ask: Ask) -> None:
     """Values of the template parameters of the host function and of the classes around it.
 
     One that no call shows is a dimension where its name says so, as `kHeadDim` does.
     """
     own = len(template_of(host.launch.function))
+    rendered = _rendered(host)
+    launcher = host.source.launcher
+    where = _where(launcher) if launcher is not None else ""
     parameters = host_template_of(host.launch.function)
     for place, (kind, name, default) in enumerate(parameters):
         if kind == "typename" or name in host.numbers:
@@ -137,20 +209,30 @@ def read_host_template(host: HostCode, answers: Answers, ask: Ask) -> None:
             continue
         if kind.rpartition("::")[2] in host.source.enumerations:
             continue
+        passed = rendered.get(name)
+        if kind == "bool" and passed is not None and passed.first in ("true", "false"):
+            host.flags[name] = passed.first == "true"
+            continue
         if kind == "bool":
             host.flags[name] = _PDL.search(name) is not None or default == "true"
             continue
         at = place - (len(parameters) - own)
         value = _template_value(host.source, host.launch, at) if at >= 0 else None
         value = value if value is not None else integer_value(default)
+        if value is None and passed is not None and not passed.numbers:
+            value = integer_value(passed.first)
         if value is None and _is_dimension(name):
-            _assumed_size(name, name, f"{name} of the launcher", host.sizes, ask)
+            what = f"{name} of the launcher"
+            if passed is not None:
+                host.sizes.offered[_without_mark(name)] = passed.numbers
+                what += f", which {where} passes"
+            _assumed_size(name, name, what, host.sizes, ask)
             continue
         if value is None:
             value = _number_guess(name)
-            text = (
-                f"template parameter {name} of the launcher: no call shows it; draft says {value}"
-            )
+            value = passed.numbers[0] if passed and value not in passed.numbers else value
+            said = f"{where} passes what its caller says" if passed else "no call shows it"
+            text = f"template parameter {name} of the launcher: {said}; draft says {value}"
             ask(text, f"template.{name}")
         host.numbers[name] = value
 
@@ -190,14 +272,17 @@ def _assumed_size(name: str, text: str, what: str, sizes: Sizes, ask: Ask) -> st
 
     `text` is what host code has for it.
     """
-    tried = sizes.accepted.get(_without_mark(name), TEMPLATE_SIZES)
+    offered = sizes.offered.get(_without_mark(name), TEMPLATE_SIZES)
+    usual = tuple(n for n in TEMPLATE_SIZES if n in offered) or tuple(sorted(offered)[:3])
+    tried = sizes.accepted.get(_without_mark(name), usual)
     known = sizes.leaves.get(text)
     if known is None:
         known = sizes.add(_without_mark(name), text, tried[min(1, len(tried) - 1)])
         sizes.fixed[known] = tried
         sizes.assumed[known] = name
         why = ", which the source's assertions accept" if known in sizes.accepted else ""
-        shown = f"template parameter {what}: no call shows it; the draft tries "
+        said = "" if "passes" in what else ": no call shows it"
+        shown = f"template parameter {what}{said}; the draft tries "
         ask(f"{shown}{', '.join(map(str, tried))}{why}", f"template.{name}")
     return known
 

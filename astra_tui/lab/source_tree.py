@@ -1,6 +1,6 @@
 """Where the CUDA source of a draft lies: a file, a folder, an installed or a pinned package.
 
-Packages are fetched, unpacked and read; nothing of them is imported or run.
+Packages are fetched, unpacked and read; nothing of them is imported or run here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from astra_tui.cuda_source.project import SUFFIXES, KernelPlace, Project, project_folder
+from astra_tui.cuda_source.project import PYTHON, SUFFIXES, KernelPlace, Project, project_folder
 from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.pin import Pin, normalised
@@ -248,8 +248,8 @@ def _of_index(name: str, version: str, packages: Packages, watch: Watch) -> Sour
     for pin in _pins(name, version, packages, watch):
         archive = packages.fetch_listed(pin, watch(f"fetching {pin.file}"))
         watch(f"unpacking {pin.file}")
-        folder = packages.unpacked(archive, SUFFIXES)
-        if Project([folder]).kernels():
+        folder = packages.unpacked(archive, {*SUFFIXES, PYTHON})
+        if Project([folder]).has_kernels:
             _remember(archive.pin)
             return SourceTree(
                 f"{name}=={version}",
@@ -321,7 +321,7 @@ def _of_installed(name: str) -> SourceTree:
         Path(os.path.commonpath([s.parent for s in sources if s.is_relative_to(base / top)]))
         for top in sorted(tops)
     ]
-    if not Project(folders).kernels():
+    if not Project(folders).has_kernels:
         raise UserError(
             f"no __global__ function was found in {known} {version}, as it is installed",
             hint=f"its sources may be on the package index: --from {known}=={version}",

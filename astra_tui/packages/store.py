@@ -27,7 +27,7 @@ LICENCES = "licences"
 NO_LICENCE = "the package names none"
 """The licence in a pin of a package whose own words do not name it."""
 
-_UNPACKED = "unpacked"
+_UNPACKED = "sources"
 _MAX_SHOWN = 8
 _UNFINISHED = ".new-"
 _ABANDONED_SECONDS = 86_400.0
