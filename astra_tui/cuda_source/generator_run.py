@@ -311,7 +311,7 @@ class _Dtype:
     __repr__ = __str__
 
 
-_Dtype.__name__, _Dtype.__module__ = "dtype", "torch"
+_Dtype.__qualname__, _Dtype.__module__ = "dtype", "torch"
 _DTYPES = {name: _Dtype(name) for name in ("float16", "bfloat16", "float32")}
 _OTHER_DTYPES = (
     *("float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"),
