@@ -87,6 +87,12 @@ RUN = (
         type=int,
         help="how often failed code goes back to be repaired (default: 2)",
     ),
+    flag(
+        "--reflections",
+        metavar="N",
+        type=int,
+        help="how often code that is judged and not better goes back with its profile (default: 1)",
+    ),
     SANITIZE,
     switch(
         "--ncu", "read hardware counters of every best candidate with ncu, where that is permitted"

@@ -54,6 +54,7 @@ class Choices(msgspec.Struct, frozen=True):
     rounds: _AtLeastOne | None = None
     candidates: _AtLeastOne | None = None
     repairs: _NotNegative | None = None
+    reflections: _NotNegative | None = None
     approve: str | None = None
     approve_plan: GatePolicy | None = None
     approve_diff: GatePolicy | None = None
@@ -137,6 +138,7 @@ def run_settings(
         rounds=known.rounds if choices.rounds is None else choices.rounds,
         candidates=known.candidates if choices.candidates is None else choices.candidates,
         repairs=known.repairs if choices.repairs is None else choices.repairs,
+        reflections=known.reflections if choices.reflections is None else choices.reflections,
         approval=_approval(choices, known.approval),
         title=known.title if choices.title is None else choices.title,
         roofline=known.roofline if choices.roofline is None else choices.roofline,

@@ -67,7 +67,7 @@ from astra_tui.model.settings import EMULATOR, Role, RunSettings
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import BudgetSpent, Team, TeamUnavailable
-from astra_tui.model.verdict import Comparison, Outcome
+from astra_tui.model.verdict import Outcome
 from astra_tui.sessions.client import user_at_terminal
 
 MAX_LOST = 2
@@ -363,7 +363,7 @@ class Engine:
 
     def _choose_best(self, round_: RoundState) -> None:
         better = [
-            (_rank(p.verdict.comparison), p.index, p.verdict.candidate)
+            (p.verdict.comparison.rank, p.index, p.verdict.candidate)
             for p in round_.proposals
             if p.verdict is not None
             and p.verdict.outcome is Outcome.BETTER
@@ -371,10 +371,3 @@ class Engine:
         ]
         if better and not round_.best:
             self.record.emit(BestChanged(round_.number, min(better)[2]))
-
-
-def _rank(comparison: Comparison) -> tuple[float, ...]:
-    """Less is better."""
-    if comparison.speedup is not None:
-        return (-comparison.speedup.value,)
-    return comparison.candidate_key

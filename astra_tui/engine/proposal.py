@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from astra_tui.engine.approvals import Approvals
+from astra_tui.engine.attempts import Attempts, by_engineer, verdict_words
 from astra_tui.engine.briefing import binding_on, brief_for
 from astra_tui.engine.candidate_steps import (
     ProposalId,
@@ -28,7 +29,6 @@ from astra_tui.engine.candidate_steps import (
 )
 from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
-from astra_tui.engine.judging import judge_counters, judge_timed
 from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import check_gpu_budget
@@ -61,7 +61,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.settings import Role, RunSettings
 from astra_tui.model.state import ProposalState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import AnswerLost, Brief, Failure, NotWritten, Team
+from astra_tui.model.team import AnswerLost, Brief, CodeDraft, Failure, NotWritten, Team
 from astra_tui.model.verdict import Outcome, RoundVerdict
 
 
@@ -106,6 +106,7 @@ class Proposal:
         self.context = context
         self.record = context.record
         self.place = ProposalId(round_, index)
+        self._attempts = Attempts(self.record, self.place, context.lab.has_times)
 
     @property
     def _state(self) -> ProposalState:
@@ -132,27 +133,53 @@ class Proposal:
         attempt = self._state.attempts[-1] if self._state.attempts else await self._write(None)
         while True:
             if isinstance(attempt, CodeFailed):
-                return RoundVerdict(Outcome.NOT_WRITTEN, (attempt.reason,), "", self._base)
+                failed = RoundVerdict(Outcome.NOT_WRITTEN, (attempt.reason,), "", self._base)
+                return self._attempts.best_of(failed)
             result = await self._try(attempt)
             if isinstance(result, CodeWritten):
                 attempt = result
             elif isinstance(result, RoundVerdict):
-                return result
+                mended = await self._reflect(attempt, result)
+                if mended is None:
+                    return self._attempts.best_of(result)
+                attempt = mended
             elif self._repairs_left():
-                attempt = await self._write(result.failure)
+                last = attempt.candidate
+                attempt = await self._write(self._attempts.with_earlier(result.failure))
                 if isinstance(attempt, CodeFailed):
-                    return result.verdict(self._last_candidate(), self._base)
+                    return self._attempts.best_of(result.verdict(last, self._base))
             else:
-                return result.verdict(attempt.candidate, self._base)
+                return self._attempts.best_of(result.verdict(attempt.candidate, self._base))
 
     def _repairs_left(self) -> bool:
-        written = [a for a in self._state.attempts if not _by_engineer(a)]
-        return len(written) <= self.context.settings.repairs
+        written = [a for a in self._state.attempts if not by_engineer(a)]
+        return len(written) <= self.context.settings.repairs + self._attempts.reflections()
 
-    def _last_candidate(self) -> str:
-        return next(
-            a.candidate for a in reversed(self._state.attempts) if isinstance(a, CodeWritten)
+    # -- reflection --------------------------------------------------------------------------------
+
+    async def _reflect(self, code: CodeWritten, verdict: RoundVerdict) -> CodeWritten | None:
+        """Other code in the place of some that is not better, where the team has it."""
+        if verdict.outcome not in _TO_REFLECT_ON or by_engineer(code):
+            return None
+        known = self.record.state.candidate(code.candidate)
+        answered = any(a.role == Role.CODING for a in known.analyses)
+        if answered or self._attempts.reflections() >= self.context.settings.reflections:
+            return None
+        await self.context.control.checkpoint()
+        self.record.emit(StageBegan("code", self.place.round, self.place.proposal))
+        brief = self.context.brief(self.place)
+        text = self.record.store.get(code.candidate)
+        failure = Failure(
+            text, "verdict", verdict_words(verdict), known.profile, known.timing(self._base)
         )
+        failure = self._attempts.with_earlier(failure)
+        answer = await self.context.team.reflect(brief, self._plan, failure, self._stream)
+        if isinstance(answer, CodeDraft):
+            return self._keep_draft(answer)
+        if answer:
+            author = self.context.team.author_of(Role.CODING)
+            self.record.emit(AnalysisGiven(code.candidate, Role.CODING.value, answer, author))
+        return None
 
     def _rejected(self, decision: Decision, what: str, candidate: str = "") -> RoundVerdict:
         reason = decision.reason or "no reason was given"
@@ -241,7 +268,6 @@ class Proposal:
         self.record.emit(StageBegan("code", self.place.round, self.place.proposal))
         brief = self.context.brief(self.place)
         number = len(self._state.attempts)
-        event: CodeWritten | CodeFailed
         try:
             draft = await self.context.team.code(brief, self._plan, failure, self._stream)
         except NotWritten as error:
@@ -250,11 +276,16 @@ class Proposal:
                 isinstance(error, AnswerLost),
             )  # fmt: skip
         else:
-            candidate = self.record.store.put_source(draft.source)
-            event = CodeWritten(
-                self.place.round, self.place.proposal, number, candidate, self._base,
-                draft.author, draft.summary,
-            )  # fmt: skip
+            return self._keep_draft(draft)
+        self.record.emit(event)
+        return event
+
+    def _keep_draft(self, draft: CodeDraft) -> CodeWritten:
+        candidate = self.record.store.put_source(draft.source)
+        event = CodeWritten(
+            self.place.round, self.place.proposal, len(self._state.attempts), candidate,
+            self._base, draft.author, draft.summary,
+        )  # fmt: skip
         self.record.emit(event)
         return event
 
@@ -315,7 +346,7 @@ class Proposal:
         if [(r.constraint, r.text) for r in known] == [(r.constraint, r.text) for r in rulings]:
             return
         undecided = tuple(r for r in rulings if r.judge is None)
-        if undecided and not _by_engineer(code):
+        if undecided and not by_engineer(code):
             read = await self.context.team.review(brief, self._plan, text, undecided)
             by_part = {(r.constraint, r.text): r for r in read}
             rulings = tuple(by_part.get((r.constraint, r.text), r) for r in rulings)
@@ -353,7 +384,7 @@ class Proposal:
             await self._measure(candidate)
         except UserError as error:
             return _Failed(Failure(text, "check", error.describe()), Outcome.WRONG)
-        verdict = self._judge(candidate)
+        verdict = self._attempts.judge(candidate)
         if verdict.outcome is Outcome.WRONG:
             return _Failed(Failure(text, "check", "\n".join(verdict.reasons)), Outcome.WRONG)
         return verdict
@@ -396,15 +427,8 @@ class Proposal:
             failure = Failure(text, "check", f"{failure.message}\n{words}")
         return _Failed(failure, Outcome.WRONG)
 
-    def _judge(self, candidate: str) -> RoundVerdict:
-        base = self.record.state.candidate(self._base).profile
-        mine = self.record.state.candidate(candidate).profile
-        assert base is not None
-        assert mine is not None
-        timing = self.record.state.candidate(candidate).timing(self._base)
-        if timing is not None:
-            return judge_timed(base, mine, timing)
-        return judge_counters(self._base, base, candidate, mine)
+
+_TO_REFLECT_ON = (Outcome.SAME, Outcome.WORSE, Outcome.INCONCLUSIVE, Outcome.UNSUPPORTED)
 
 
 def _needed_words(chosen: Collection[int], needs: Sequence[Mapping[int, str]]) -> str:
@@ -416,7 +440,3 @@ def _needed_words(chosen: Collection[int], needs: Sequence[Mapping[int, str]]) -
         if other not in chosen
     ]
     return "; ".join(missing) or "choose again, or edit the code"
-
-
-def _by_engineer(attempt: CodeWritten | CodeFailed) -> bool:
-    return isinstance(attempt, CodeWritten) and attempt.author.kind is AuthorKind.ENGINEER

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from astra_tui.llm.messages import LLM
 from astra_tui.llm.prices import Prices
 from astra_tui.llm.roles.asking import Asker
-from astra_tui.llm.roles.coding import follow_edit, write_code
+from astra_tui.llm.roles.coding import follow_edit, mend_code, write_code
 from astra_tui.llm.roles.conversation import Conversation, Memory, OneAgent, SeparateAgents
 from astra_tui.llm.roles.metering import CallBudget, MeteredLLM
 from astra_tui.llm.roles.planning import make_plans
@@ -67,6 +67,13 @@ class LlmTeam:
         """The source after a plan, by the model or by the move that the plan names."""
         author = self.author_of(Role.CODING)
         return await write_code(self._asker, author, brief, plan, failure, on_text)
+
+    async def reflect(
+        self, brief: Brief, plan: Plan, failure: Failure, on_text: OnText
+    ) -> CodeDraft | str:
+        """What the coding agent makes of its measured attempt: other code, or why not."""
+        author = self.author_of(Role.CODING)
+        return await mend_code(self._asker, author, brief, plan, failure, on_text)
 
     async def review(
         self, brief: Brief, plan: Plan, source: str, undecided: tuple[Ruling, ...]

@@ -136,12 +136,17 @@ class Brief:
 
 @dataclass(frozen=True)
 class Failure:
-    """Code of this plan that failed: what was wrong with it, for the coding agent."""
+    """Code of this plan that failed, or brought nothing: the result, for the coding agent."""
 
     source: str
     stage: str
-    """"compile", "check" or "review"."""
+    """"compile", "check", "review", or "verdict" where it was judged and is not better."""
     message: str
+    profile: Profile | None = None
+    """What was counted of it, and in what time it ran; None where it never came so far."""
+    timing: Timing | None = None
+    earlier: tuple[Failure, ...] = ()
+    """The attempts before it, oldest first, each without those before."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +219,14 @@ class Team(Protocol):
         self, brief: Brief, plan: Plan, failure: Failure | None, on_text: OnText
     ) -> CodeDraft:
         """The source after a plan; after a failure, the next attempt. Raises NotWritten."""
+        ...
+
+    async def reflect(
+        self, brief: Brief, plan: Plan, failure: Failure, on_text: OnText
+    ) -> CodeDraft | str:
+        """The next attempt after code that was judged and is not better; or, where it is to be left
+        as it is, why, or nothing.
+        """
         ...
 
     async def review(

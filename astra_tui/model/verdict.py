@@ -145,6 +145,11 @@ class Comparison(msgspec.Struct, frozen=True):
     speedup: Ratio | None = None
     """Geometric mean over the workloads; only where it was timed."""
 
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """Orders candidates of one base; less is better."""
+        return (-self.speedup.value,) if self.speedup is not None else self.candidate_key
+
 
 class RoundVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """The verdict on one candidate, with its reasons, the most important first."""

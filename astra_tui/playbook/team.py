@@ -84,6 +84,16 @@ class PlaybookTeam:
         plan = plan.for_device(shown.prediction.speedup is not None)
         return replace(plan, risk=edited.risk)
 
+    async def reflect(
+        self,
+        brief: Brief,  # noqa: ARG002
+        plan: Plan,  # noqa: ARG002
+        failure: Failure,  # noqa: ARG002
+        on_text: OnText,  # noqa: ARG002
+    ) -> CodeDraft | str:
+        """Nothing: a move has one rewrite."""
+        return ""
+
     async def review(
         self,
         brief: Brief,  # noqa: ARG002

@@ -9,7 +9,7 @@ import asyncio
 import errno
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,6 +67,8 @@ class ScriptedTeam:
     author: Author = AUTHOR
     added: tuple[Case, ...] = ()
     reads: Callable[[Ruling], Ruling | None] = lambda undecided: None
+    reflects: Mapping[str, str] = field(default_factory=dict)
+    """For a plan: the code that mends it, or the words with which it is left."""
     briefs: list[Brief] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
@@ -95,6 +97,15 @@ class ScriptedTeam:
         if failure.source not in step.sources[:-1]:
             raise NotWritten("the script has no other source")
         return CodeDraft(step.sources[step.sources.index(failure.source) + 1], self.author)
+
+    async def reflect(
+        self, brief: Brief, plan: Plan, failure: Failure, on_text: OnText
+    ) -> CodeDraft | str:
+        answer = self.reflects.get(plan.title, "")
+        if not answer or any(f.stage == "verdict" for f in self.failures if f.source == answer):
+            return ""
+        self.failures.append(failure)
+        return CodeDraft(answer, self.author) if "@launch" in answer else answer
 
     async def review(
         self, brief: Brief, plan: Plan, source: str, undecided: tuple[Ruling, ...]

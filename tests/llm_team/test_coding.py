@@ -6,6 +6,7 @@ import pytest
 
 from astra_tui.llm import BadAnswer, Truncated
 from astra_tui.llm.roles.coding import coding_prompt, read_source, summary_of
+from astra_tui.llm.team import LlmTeam
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, CodeDraft, Failure, NotWritten
 from tests.llm.conftest import Scripted
@@ -15,6 +16,7 @@ from tests.llm_team.conftest import (
     fence,
     notes_of,
     plan_of,
+    profile_of,
     reply,
     source,
     with_team,
@@ -122,3 +124,40 @@ def test_only_whole_files_are_sources(task: KernelTask) -> None:
 def test_a_summary_is_what_stands_before_the_code() -> None:
     assert summary_of("Reads\n pairs.\n```cuda\nint x;\n```\nDone.") == "Reads pairs."
     assert summary_of("```cuda\nint x;\n```") == ""
+
+
+def test_a_reflection_shows_both_profiles_and_every_earlier_attempt(task: KernelTask) -> None:
+    brief = brief_of(task, profile_of(6144))
+    first = Failure(brief.source.replace("step)", "2 * step)"), "check", "column 9 is wrong")
+    slow = brief.source.replace("expf", "exp2f")
+    failure = Failure(slow, "verdict", "worse: sectors", profile_of(9_999), earlier=(first,))
+    prompt = coding_prompt(brief, plan_of(), failure)
+    assert "9999 requests" in prompt
+    assert "6144 requests" in prompt
+    assert "worse: sectors" in prompt
+    earlier = prompt.partition("Your earlier attempts at this plan")[2]
+    assert "attempt 1, result at the step 'check': column 9 is wrong" in earlier
+    assert "i += 2 * step)" in earlier
+    repair = coding_prompt(brief, plan_of(), Failure(slow, "compile", "no", earlier=(first,)))
+    assert "attempt 1, result at the step 'check': column 9 is wrong" in repair
+    assert "KEEP" not in repair
+
+
+def test_a_reflection_brings_code_a_reason_or_nothing(task: KernelTask, server: Scripted) -> None:
+    brief, text = brief_of(task, profile_of()), source("better")
+    failure = Failure(source("broken"), "verdict", "worse", profile_of())
+
+    def reflected(answer: str) -> CodeDraft | str:
+        server.play(reply("Step: coding", answer))
+
+        async def use(team: LlmTeam) -> CodeDraft | str:
+            return await team.reflect(brief, plan_of(), failure, lambda *_: None)
+
+        return with_team(server, use)
+
+    mended = reflected(fence(text))
+    assert isinstance(mended, CodeDraft)
+    assert mended.source == text
+    assert reflected("KEEP: the idea\nbrings nothing.") == "the idea brings nothing."
+    assert reflected(fence(failure.source)) == ""
+    assert reflected("I am not sure.") == ""

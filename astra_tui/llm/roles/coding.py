@@ -9,13 +9,22 @@ from msgspec.structs import replace
 
 from astra_tui.llm.errors import BadAnswer
 from astra_tui.llm.fences import read_whole_file
-from astra_tui.llm.roles.asking import UNUSABLE, Asker, Step, retry_once
-from astra_tui.llm.roles.facts import device_text, plan_text, said_text, task_text
+from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
+from astra_tui.llm.roles.facts import (
+    device_text,
+    measured_text,
+    plan_text,
+    profile_text,
+    said_text,
+    task_text,
+    timing_text,
+)
 from astra_tui.llm.roles.language import launch_plan_rules, refusals
 from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
 from astra_tui.llm.roles.toolbox import Toolbox, open_toolbox, tools_text
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.hunks import unified_diff
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import Role
 from astra_tui.model.team import (
@@ -37,6 +46,10 @@ SHORTEST_SHARE = 0.4
 
 MAX_MESSAGE = 6_000
 MAX_SUMMARY = 300
+MAX_EARLIER, MAX_EARLIER_MESSAGE, MAX_EARLIER_DIFF = 4, 600, 2_000
+"""Earlier attempts that a repair is shown, and characters of each of their parts."""
+KEEP = re.compile(r"\s*KEEP\b[\s:.,-]*")
+"""With which an answer begins that leaves a measured attempt as it is."""
 ELISION = re.compile(
     r"^\s*(?://|/\*)\s*"
     r"(?:\.\.\.|…|(?:the )?(?:rest|remainder) of|(?:existing|same|unchanged) code)",
@@ -97,6 +110,23 @@ async def write_code(
         raise AnswerLost(f"the coding agent gave no usable code: {error.message}") from None
 
 
+async def mend_code(
+    asker: Asker, author: Author, brief: Brief, plan: Plan, failure: Failure, on_text: OnText
+) -> CodeDraft | str:
+    """The next attempt after code that was judged, or why there is none; "" without an answer."""
+    box = open_toolbox(brief, Role.CODING, last=failure.source)
+    step = Step(Role.CODING, "reflect", coding_prompt(brief, plan, failure, box))
+    try:
+        answer = await asker.say(step, on_text, box)
+        if (kept := KEEP.match(answer)) is not None:
+            return clipped(" ".join(answer[kept.end() :].split()), MAX_SUMMARY)
+        chosen = box.chosen(answer) if box is not None else None
+        source = chosen or read_source(answer, failure.source)
+    except NO_ADVICE:
+        return ""
+    return CodeDraft(source, author, summary_of(answer)) if source != failure.source else ""
+
+
 def coding_prompt(
     brief: Brief, plan: Plan, failure: Failure | None, box: Toolbox | None = None
 ) -> str:
@@ -154,14 +184,46 @@ def is_long(source: str) -> bool:
 def _failure_text(brief: Brief, failure: Failure | None) -> str:
     if failure is None:
         return ""
-    return compose(
+    message = Data("what failed", clipped(failure.message, MAX_MESSAGE))
+    base = Data("kernel source before the change", brief.source)
+    earlier = _earlier_text(brief, failure.earlier)
+    if failure.stage == "verdict":
+        counted = (profile_text(failure.profile), timing_text(failure.timing))
+        text = compose(
+            "reflect",
+            {},
+            {
+                "message": message,
+                "profile": Data("profile", "\n".join(filter(None, counted))),
+                "measured": Data("profile", measured_text(brief)),
+                "base": base,
+            },
+        )
+        return text + earlier
+    text = compose(
         "failure",
         {"stage": failure.stage},
         {
-            "message": Data("what failed", clipped(failure.message, MAX_MESSAGE)),
-            "base": Data("kernel source before the change", brief.source),
+            "message": message,
+            "base": base,
         },
     )
+    return text + earlier
+
+
+def _earlier_text(brief: Brief, earlier: tuple[Failure, ...]) -> str:
+    """Attempts before the last one: what they changed, and what came out."""
+    if not earlier:
+        return ""
+    told = []
+    for number, one in enumerate(earlier[-MAX_EARLIER:], max(1, len(earlier) - MAX_EARLIER + 1)):
+        diff = unified_diff(brief.source, one.source, "before", f"attempt {number}")
+        result = clipped(one.message, MAX_EARLIER_MESSAGE)
+        told.append(
+            f"attempt {number}, result at the step {one.stage!r}: {result}\n"
+            f"{clipped(diff, MAX_EARLIER_DIFF)}"
+        )
+    return compose("earlier", {}, {"earlier": Data("earlier attempts", "\n".join(told))})
 
 
 def _size(source: str) -> int:
