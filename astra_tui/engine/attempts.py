@@ -28,7 +28,7 @@ _ORDER = (Outcome.BETTER, Outcome.SAME, Outcome.INCONCLUSIVE, Outcome.WORSE)
 
 
 class Attempts:
-    """Reads the record anew each time, so that a session continues where it stopped."""
+    """Reads the record each time, so that a session continues where it stopped."""
 
     def __init__(self, record: Record, place: ProposalId, timed: bool):
         self._record = record

@@ -137,10 +137,9 @@ class RunSettings(msgspec.Struct, frozen=True):
     """What the session is called where sessions are listed."""
     repairs: int = 2
     """How often a failed compile or check goes back to the coding agent."""
-    roofline: float = 0.98
     reflections: int = 1
     """How often code that was judged and is not better goes back to the coding agent."""
-    roofline: float = 0.95
+    roofline: float = 0.98
     """Share of the measured floor on every workload at which a run stops; 0 never."""
     sanitize: bool = False
     """Whether the tools of compute-sanitizer have to find nothing in a candidate, where they are
