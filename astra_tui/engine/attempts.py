@@ -7,7 +7,6 @@ from itertools import pairwise
 
 from astra_tui.engine.candidate_steps import (
     ProposalId,
-    describe_errors,
     describe_failures,
     errors_in,
 )
@@ -15,6 +14,7 @@ from astra_tui.engine.judging import judge_counters, judge_timed
 from astra_tui.engine.record import Record
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import CheckVerdict
+from astra_tui.model.compilation import describe_errors
 from astra_tui.model.constraints import broken_words
 from astra_tui.model.events import CodeFailed, CodeWritten
 from astra_tui.model.team import Failure
