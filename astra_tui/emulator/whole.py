@@ -20,7 +20,13 @@ from astra_tui.emulator.step import side_bit
 from astra_tui.emulator.stores import StoreMap
 from astra_tui.emulator.tally import Tally
 from astra_tui.emulator.tiles import Sample
-from astra_tui.model.device import DeviceBuffer, PackedLaunch, Sides
+from astra_tui.model.device import (
+    Accepts,
+    DeviceBuffer,
+    PackedLaunch,
+    Sides,
+    accept_nothing,
+)
 from astra_tui.model.findings import Finding
 
 Wanted = Mapping[str, Any]
@@ -79,11 +85,13 @@ class WholePlan:
         launches: tuple[PackedLaunch, ...],
         buffers: tuple[DeviceBuffer, ...],
         roots: frozenset[str],
+        accepts: Accepts = accept_nothing,
     ):
         """Raises PtxError or Unsupported for a kernel that is not emulated."""
         self.thread = device.thread
         self.launches = launches
         self.buffers = buffers
+        self.accepts = accepts
         self.thread.run(self._load, device, ptx, roots)
 
     def _load(self, device: Emulator, ptx: str, roots: frozenset[str]) -> None:
@@ -203,4 +211,5 @@ class WholePlan:
             counted=False,
             dependency=dependency_of(self.launches, number, self.buffers),
             cluster=self.loaded.cluster(launch),
+            accepts=self.accepts,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from astra_tui.lab.conditions.coverage import compile_reporting
 from astra_tui.model.check import FAR, MANY_ROWS, CaseOutcome, FullSizeResult
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask
+from astra_tui.model.task.acceptance import Acceptance
 from tests.conftest import OracleHere
 
 NAMES = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")
@@ -72,6 +74,25 @@ def with_sides(
 def sides_of(taken: Mapping[int, int]) -> Iterator[tuple[int, bool]]:
     for number, bits in taken.items():
         yield from ((number, side) for side in (False, True) if bits & side_bit(side))
+
+
+def test_what_an_engineer_accepts_is_accepted_at_full_size(
+    checkers: dict[str, Checker], tasks: dict[str, KernelTask]
+) -> None:
+    checker = checkers["silu_and_mul"]
+    begin = "  const int64_t token = blockIdx.x;\n"
+    racing = f"{begin}  __shared__ volatile int last;\n  last = threadIdx.x;\n"
+    text = shipped(checker, "tuned.cu", (begin, racing))
+    found = at_full_size(checker, text, "16x4096")
+    assert found.outcome is CaseOutcome.FAULT
+    (fault,) = found.findings
+    ruling = Acceptance("its value is not used", finding=fault.kind, text="last = threadIdx.x;")
+    task = replace(tasks["silu_and_mul"], accepted=(ruling,))
+    with OracleHere(task) as oracle:
+        other = Checker(task, Emulator(), checker.compiler, oracle)
+        ruled = at_full_size(other, text, "16x4096")
+    assert ruled.outcome is CaseOutcome.PASSED, ruled.message
+    assert [f.accepted for f in ruled.findings] == ["its value is not used"]
 
 
 def beyond(checker: Checker, text: str) -> Iterator[FullSizeResult]:

@@ -27,7 +27,7 @@ from astra_tui.emulator.stores import first_missing
 from astra_tui.emulator.tiles import Sample
 from astra_tui.emulator.whole import GridSkeleton, Sampled, Wanted, WholePlan
 from astra_tui.lab.check.binding import bind_launch
-from astra_tui.lab.check.execution import Source
+from astra_tui.lab.check.execution import Source, accepts_of
 from astra_tui.lab.check.inputs import Inputs, draw_elements, scalars_of
 from astra_tui.lab.check.layout import PADDING_BYTE, TensorLayout, layouts_of
 from astra_tui.lab.check.paths import far_remedy
@@ -327,7 +327,8 @@ class FullSize:
         for workspace in resolved.workspaces:
             size = math.prod(workspace.shape) * workspace.dtype.size
             buffers.append(DeviceBuffer(workspace.name, BufferUse.WORKSPACE, _Undefined(size)))
-        plan = WholePlan(self.device, compilation.ptx, launches, tuple(buffers), roots)
+        accepts = accepts_of(self.task, self.source)
+        plan = WholePlan(self.device, compilation.ptx, launches, tuple(buffers), roots, accepts)
         pieces = sum(b.size for b in plan.places.buffers if b.tracked) // plan.store_granule
         if pieces > MAX_PIECES and not self.in_part:
             raise Unsupported(f"its writable buffers have {pieces:,} pieces: more than are kept")
