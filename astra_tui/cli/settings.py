@@ -20,6 +20,7 @@ from astra_tui.model.plan import Risk
 from astra_tui.model.settings import (
     AUTO_DEVICE,
     KEY_VARIABLES,
+    NEAR_FLOOR,
     Approval,
     Budget,
     GatePolicy,
@@ -130,7 +131,8 @@ def run_settings(
     """
     if choices.device is not None:
         check_device_name(choices.device)
-    known = before or RunSettings(task, _default_team(choices, environment), AUTO_DEVICE)
+    team = _default_team(choices, environment)
+    known = before or RunSettings(task, team, AUTO_DEVICE, roofline=NEAR_FLOOR)
     return RunSettings(
         task=task,
         team=choices.team or known.team,

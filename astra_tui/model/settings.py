@@ -125,6 +125,10 @@ class ToolLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether drafts may be launched on the GPU, before an engineer has seen them."""
 
 
+NEAR_FLOOR = 0.98
+"""The `roofline` of a run for which no one chose another."""
+
+
 class RunSettings(msgspec.Struct, frozen=True):
     """Everything that a run depends on, but for secrets, which it never holds."""
 
@@ -139,8 +143,12 @@ class RunSettings(msgspec.Struct, frozen=True):
     """How often a failed compile or check goes back to the coding agent."""
     reflections: int = 1
     """How often code that was judged and is not better goes back to the coding agent."""
-    roofline: float = 0.98
-    """Share of the measured floor on every workload at which a run stops; 0 never."""
+    roofline: float = 0.95
+    """Share of the measured floor on every workload at which a run stops; 0 never.
+
+    The default is what journals without it mean, of which their digests depend; a new run's is
+    `NEAR_FLOOR`.
+    """
     sanitize: bool = False
     """Whether the tools of compute-sanitizer have to find nothing in a candidate, where they are
     installed.
