@@ -95,6 +95,21 @@ def test_where_the_reference_is_zero_the_bound_of_the_elements_decides() -> None
     assert "off by more" in judge([1.0, 0.0], [0.0, 0.0]).problem
 
 
+def test_what_cancels_is_bounded_by_the_rounding_of_its_terms() -> None:
+    """A loss of one sure target: log(sum) - x + max in float32, with logits of 57.3 and 45."""
+    target, other = np.float32(57.3), np.float32(45.0)
+    reference = np.log1p(np.exp(np.float64(other) - np.float64(target)))
+    got = np.log(np.float32(1.0) + np.exp(other - target)) - target + target
+    assert abs(got - reference) / reference > 0.1
+    for cancelled, ok in ((0.0, False), (8e-6, True)):
+        tolerance = Tolerance(2e-5, 1e-5, 1e-5, "logits below 128", cancelled)
+        bits = encode(np.array([float(got)]), DType.FLOAT32)
+        judged = judge_output("loss", bits, np.array([reference]), DType.FLOAT32, tolerance)
+        assert judged.ok is ok
+    zeros = encode(np.zeros(4), DType.FLOAT32)
+    assert not judge_output("loss", zeros, np.full(4, 1.8e-5), DType.FLOAT32, tolerance).ok
+
+
 def test_integers_may_be_off_by_what_the_task_gives() -> None:
     reference = np.array([1, 2, 3])
     tolerance = Tolerance(1.0, 0.0, 0.0, "ties of the rounding")

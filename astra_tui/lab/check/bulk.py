@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from astra_tui.gpu.drawing import Fill
-from astra_tui.lab.check.judge import Allowance, overflow_words, subnormal_slack
+from astra_tui.lab.check.judge import Allowance, absolute_slack, overflow_words
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import Tolerance
@@ -171,7 +171,7 @@ class BulkOutputJudge:
         found = [
             (
                 math.sqrt(errors[number] / square),
-                subnormal_slack(self.dtype, size) / math.sqrt(square),
+                absolute_slack(self.dtype, self.tolerance, size) / math.sqrt(square),
             )
             for number, square in squares.items()
             if square > 0

@@ -194,7 +194,7 @@ def _judge_finite(
     index = int(error.argmax())
     worst = float(error.flat[index])
     allowed = max(1.0, 2 * allowance.error)
-    relative, slack = _relative_l2(difference, reference, finite, dtype)
+    relative, slack = _relative_l2(difference, reference, finite, dtype, tolerance)
     relative_allowed = max(tolerance.relative_l2, 2 * allowance.relative_l2)
     problem = ""
     wrong = error > allowed
@@ -219,8 +219,10 @@ def _judge_finite(
     return judged, wrong
 
 
-def _relative_l2(difference: Any, reference: Any, finite: Any, dtype: DType) -> tuple[float, float]:
-    """||got - ref|| / ||ref||, and what rounding to subnormals alone may add to it.
+def _relative_l2(
+    difference: Any, reference: Any, finite: Any, dtype: DType, tolerance: Tolerance
+) -> tuple[float, float]:
+    """||got - ref|| / ||ref||, and what `absolute_slack` allows on top of a bound of it.
 
     Of a narrow type rounding is no part of the difference.
 
@@ -231,12 +233,16 @@ def _relative_l2(difference: Any, reference: Any, finite: Any, dtype: DType) -> 
     error = math.sqrt(float(np.square(difference).sum()))
     if norm == 0.0:
         return 0.0, 0.0
-    return error / norm, subnormal_slack(dtype, difference.size) / norm
+    return error / norm, absolute_slack(dtype, tolerance, difference.size) / norm
 
 
-def subnormal_slack(dtype: DType, elements: int) -> float:
-    """What rounding to subnormals alone may add to the L2 error of so many elements."""
-    return 0.0 if dtype.is_narrow else dtype.smallest_step * math.sqrt(elements)
+def absolute_slack(dtype: DType, tolerance: Tolerance, elements: int) -> float:
+    """What may be added to the L2 error of so many elements, however small they are.
+
+    Rounding to subnormals, and that of terms that cancel.
+    """
+    step = 0.0 if dtype.is_narrow else dtype.smallest_step
+    return (step + tolerance.cancelled) * math.sqrt(elements)
 
 
 def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -330,7 +330,7 @@ class _Loader:
             dtype = names[name]
             found[dtype] = self._tolerance(dtype, entry)
             entry.close()
-            for key in ("atol", "rtol", "relative_l2"):
+            for key in ("atol", "rtol", "relative_l2", "cancelled"):
                 if not 0 <= getattr(found[dtype], key) < math.inf:
                     entry.fail("a tolerance is a finite number, 0 or more", key)
         for argument in args.values():
@@ -351,6 +351,7 @@ class _Loader:
             rtol=entry.take("rtol", float),
             relative_l2=entry.take("relative_l2", float, dtype.common_tolerance[2]),
             source=entry.take("source", str),
+            cancelled=entry.take("cancelled", float, 0.0),
         )
 
     def _workload(

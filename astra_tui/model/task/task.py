@@ -117,6 +117,8 @@ class Tolerance:
     rtol: float
     relative_l2: float
     source: str
+    cancelled: float = 0.0
+    """What rounding of terms that cancel leaves of an element, however small the element is."""
 
 
 @dataclass(frozen=True)
