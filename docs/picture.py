@@ -1,42 +1,114 @@
-"""Draws the picture of the screen in README.md: a recorded session, in the app itself.
+"""Draws the pictures of the screen in README.md and screen.md, in the app itself.
 
 python docs/picture.py
+
+What an engine recorded is shown as if it came in now, up to a question or to the end, in three
+sizes of terminals.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from astra_tui.model.events import BestChanged
+from astra_tui.model.approval import ApprovalGate
+from astra_tui.model.events import AnswerAwaited, ApprovalAsked, Event, SessionClosed
+from astra_tui.model.settings import RunSettings, TeamKind
+from astra_tui.sessions.engines import RunRequest
+from astra_tui.sessions.integrity import read_session
 from astra_tui.tui.app import AstraApp
-from astra_tui.tui.source import SavedSource
+from astra_tui.tui.app_io import Preferences
+from astra_tui.tui.source import Item
 
 ROOT = Path(__file__).resolve().parent.parent
-SESSION = ROOT / "sessions" / "h100-playbook-silu"
-PICTURES = {"screen.svg": "6", "diff.svg": "3"}
-"""File, and the key of the pane that is in front."""
-SIZE = (140, 40)
+SMALL, MEDIUM, LARGE = (80, 24), (120, 36), (160, 48)
+When = Callable[[Event], bool]
 
 
-async def draw(key: str) -> str:
-    """An SVG of the session with a pane in front, when the last best candidate was found."""
-    source = SavedSource.read(SESSION)
-    records = source.player.timeline.records
-    found = [n for n, r in enumerate(records, 1) if isinstance(r.event, BestChanged)]
+class Picture(NamedTuple):
+    """A file, the session, the event that it waits at, the key of the pane in front, the size."""
 
-    async def opened() -> SavedSource:
-        source.player.seek(found[-1])
+    file: str
+    session: str
+    when: When
+    key: str
+    size: tuple[int, int]
+
+
+def _asks(gate: ApprovalGate, round_: int) -> When:
+    """The question of a gate in a round."""
+    return lambda event: (
+        isinstance(event, ApprovalAsked)
+        and (event.question.gate, event.question.round) == (gate, round_)
+    )
+
+
+def _end(event: Event) -> bool:
+    return isinstance(event, SessionClosed)
+
+
+SILU, MERGE = "h200-playbook-silu", "h200-playbook-merge"
+PICTURES = (
+    Picture("plan-120x36.svg", SILU, _asks(ApprovalGate.PLAN, 2), "2", MEDIUM),
+    Picture("diff-80x24.svg", SILU, _asks(ApprovalGate.DIFF, 2), "3", SMALL),
+    Picture("diff-160x48.svg", SILU, _asks(ApprovalGate.DIFF, 2), "3", LARGE),
+    Picture("ending-120x36.svg", MERGE, _end, "6", MEDIUM),
+)
+
+
+class Recorded:
+    """What an engine told, up to a place, as a source that is live; nothing can be sent to it."""
+
+    player = None
+
+    def __init__(self, folder: Path, when: When):
+        self.folder = folder
+        records = read_session(folder).timeline.records
+        place = next(n for n, r in enumerate(records, 1) if when(r.event))
+        self._items: list[Item] = list(records[:place])
+        if isinstance(asked := records[place - 1].event, ApprovalAsked):
+            self._items.append(AnswerAwaited(asked.question))
+
+    @property
+    def engine(self) -> Recorded:
+        """Itself."""
+        return self
+
+    async def items(self) -> AsyncIterator[Item]:
+        """All of it at once, then nothing."""
+        for item in self._items:
+            yield item
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _request(task: str) -> RunRequest:
+    return RunRequest(task, RunSettings(task, TeamKind.PLAYBOOK))
+
+
+async def draw(picture: Picture) -> str:
+    """The SVG of a session at its place, with a pane in front."""
+    source = Recorded(ROOT / "sessions" / picture.session, picture.when)
+
+    async def opened() -> Recorded:
         return source
 
-    app = AstraApp(opened, tick=0.0)
-    async with app.run_test(size=SIZE) as pilot:
+    app = AstraApp(opened, preferences=Preferences(request_for=_request), tick=0.0)  # type: ignore[arg-type]
+    async with app.run_test(size=picture.size) as pilot:
         while getattr(app.screen, "view", None) is None:
             await pilot.pause()
-        await pilot.press(key)
+        await pilot.press(picture.key)
+        screen = app.screen
+        bars = ("#approval", "#ending")
+        while not any(screen.query_one(bar).display for bar in bars):
+            await pilot.pause(0.1)  # It waits until no key was pressed for a while.
         for _ in range(50):  # Highlighting continues between frames.
             await pilot.pause()
         return app.export_screenshot(title="astra-tui")
@@ -46,8 +118,8 @@ def main() -> None:
     """Writes the pictures next to the pages."""
     folder = ROOT / "docs" / "images"
     folder.mkdir(exist_ok=True)
-    for name, key in PICTURES.items():
-        (folder / name).write_text(asyncio.run(draw(key)), encoding="utf-8")
+    for picture in PICTURES:
+        (folder / picture.file).write_text(asyncio.run(draw(picture)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -21,13 +21,17 @@ from astra_tui.sessions.reading import read_journal
 from astra_tui.tui.app_io import Preferences
 from astra_tui.tui.player import SPEEDS, Player
 from astra_tui.tui.source import open_saved
+from astra_tui.tui.widgets.rounds import RoundsPane
 from tests.tui.harness import NARROW, on_a_loop, seated
 
 
 @on_a_loop
 async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
-    async with seated(partial(open_saved, saved)) as desk:
+    async with seated(partial(open_saved, saved), (140, 24)) as desk:
         await desk.until(lambda: "finished: 3 of 3 rounds" in desk.text("#status"), "the end")
+        listed = desk.session.query_one(RoundsPane)
+        await desk.until(lambda: listed.cursor and listed.scroll_offset.y, "the last round")
+        assert listed.cursor + 2 <= listed.scroll_offset.y + listed.inner_size.height
         rounds = desk.text("#rounds")
         assert [w in rounds for w in ("better", "wrong", "worse")] == [True] * 3
         assert "more instructions" in desk.text("#plan")

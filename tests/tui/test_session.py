@@ -405,7 +405,7 @@ async def test_a_case_is_added_by_hand_and_a_wrong_one_is_refused(
 
 
 @on_a_loop
-async def test_an_engine_that_dies_is_told_of_and_loses_nothing(
+async def test_an_engine_that_dies_loses_nothing_and_a_run_that_ended_gets_more_rounds(
     tmp_path: Path, task: KernelTask
 ) -> None:
     settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, rounds=1)
@@ -415,6 +415,8 @@ async def test_an_engine_that_dies_is_told_of_and_loses_nothing(
         await desk.asked("plan")
         died = desk.session
         assert died.engine is not None
+        assert died.view is not None
+        asked = died.view.awaiting
         os.kill(died.engine.welcome.pid, signal.SIGKILL)
         await desk.until(lambda: "the engine is gone" in desk.text("#status"), "the end")
         await desk.told("can be resumed")
@@ -423,7 +425,26 @@ async def test_an_engine_that_dies_is_told_of_and_loses_nothing(
         assert "p Resume the session" in desk.text("#keys")
         await desk.press("p")
         await desk.until(lambda: desk.session is not died and desk.session.view, "it again")
-        await desk.answer("plan", "a")
+        await desk.asked("plan")
+        assert desk.session.view is not None
+        assert desk.session.view.awaiting == asked
+        await desk.press("a")
         await desk.answer("diff", "a")
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
-    assert outcomes(state_of(tmp_path / "s")) == [Outcome.BETTER]
+        ended = desk.session
+        await desk.until(lambda: "R more rounds" in desk.text("#ending"), "what is next")
+        desk.clock.advance(2)
+        await desk.press("R", "x", "enter")
+        await desk.told("how many? For example 2")
+        desk.clock.advance(2)
+        await desk.press("R", "1", "enter")
+        await desk.until(lambda: desk.session is not ended and desk.session.view, "one more")
+        await desk.asked("plan")
+        assert asks_in_round(desk, 2)
+        assert "round 2/2" in desk.text("#status")
+        assert desk.session.engine is not None
+        await desk.session.engine.cancel()
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+    state = state_of(tmp_path / "s")
+    assert outcomes(state) == [Outcome.BETTER]
+    assert state.round_limit == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from textual.geometry import Region
 from textual.message import Message
 
 from astra_tui.model.state import ProposalState, RoundState
@@ -16,7 +18,7 @@ from astra_tui.present.words import (
     round_verdict,
     where_measured,
 )
-from astra_tui.tui.text_layout import Line, Page, Span, padded, span
+from astra_tui.tui.text_layout import Line, Page, Span, line_cells, padded, span
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.pane import RowsPane
 
@@ -51,6 +53,17 @@ class RoundsPane(RowsPane):
         super().__init__(id=id)
         self._choices: dict[int, Choice] = {}
         self._drawn_rounds: dict[int, _DrawnRound] = {}
+        self._in_sight = (0, 0)
+        """The cursor and the height for which it was scrolled."""
+
+    def set_lines(self, lines: Sequence[Line], *, to_end: bool = False) -> None:
+        """Shows other lines; a round that has come to be chosen is scrolled to."""
+        super().set_lines(lines, to_end=to_end)
+        place = self.cursor, self.inner_size.height
+        if place != self._in_sight:
+            self._in_sight = place
+            chosen = Region(0, self.cursor, 1, ROWS)
+            self.call_after_refresh(self.scroll_to_region, chosen, animate=False, immediate=True)
 
     def part(self, view: View) -> tuple[object, ...]:
         """Rounds, what runs, and what is chosen."""
@@ -143,8 +156,11 @@ def _draw_proposal(view: View, page: Page, round_: RoundState, proposal: Proposa
     mark, said = _result(view, round_, proposal)
     head = Span(f"{star}{mark.text}", mark.tone)
     page.line(head, Span(f"{padded(number.rjust(3), 4)}"), span(plan.title))
+    result = (Span("      "), *said, Span("  "))
     who = view.state.written_by(round_.number, proposal.index)
-    page.line(Span("      "), *said, Span("  "), span(who, Tone.DIM))
+    if line_cells(result) + len(who) > page.width:
+        who = who.partition(" ")[0]  # Without the name of the move, which the plan says.
+    page.line(*result, span(who, Tone.DIM))
 
 
 def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Span, list[Span]]:
