@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from astra_tui.engine.record import Record
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.author import AuthorKind
+from astra_tui.model.check import ConditionResult
 from astra_tui.model.constraints import Constraint, Origin
+from astra_tui.model.events import CodeWritten
 from astra_tui.model.hunks import hunks_of, line_changes, split_lines
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
@@ -39,7 +41,27 @@ def brief_on(
         timing=known.timings[-1].timing if known.timings else None,
         gpu=state.device.gpu if state.device else None,
         hardware=known.hardware,
+        open_conditions=tuple(_open_conditions(state, round_, base)),
     )
+
+
+def _open_conditions(state: SessionState, round_: int, base: str) -> Iterator[ConditionResult]:
+    """What no case took in the base, and in what this round made of it; each condition once."""
+    made = (
+        attempt.candidate
+        for tried in state.rounds
+        if tried.number == round_
+        for proposal in tried.proposals
+        for attempt in proposal.attempts
+        if isinstance(attempt, CodeWritten)
+    )
+    seen: set[str] = set()
+    for candidate in dict.fromkeys((base, *made)):
+        check = state.candidate(candidate).check
+        for condition in check.open_conditions if check is not None else ():
+            if condition.text not in seen:
+                seen.add(condition.text)
+                yield condition
 
 
 def _tried(state: SessionState, text_of: Callable[[str], str], source: str) -> Iterator[Tried]:

@@ -81,10 +81,10 @@ class RoundContext:
     def brief(self, place: ProposalId) -> Brief:
         """What an agent gets to know at a place, and where it may try what it thinks of."""
         brief = brief_for(self.record, self.task, place.round)
-        if not self.settings.tools.calls:
-            return brief
         parts = self.record, self.task, self.settings, self.drafts, place, brief.base
-        return dataclasses.replace(brief, bench=DraftBench(*parts))
+        bench = DraftBench(*parts)
+        brief = dataclasses.replace(brief, suite=bench.known_cases)
+        return dataclasses.replace(brief, bench=bench) if self.settings.tools.calls else brief
 
 
 @dataclass(frozen=True)

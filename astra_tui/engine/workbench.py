@@ -51,6 +51,11 @@ class DraftBench:
     place: ProposalId
     base: str
 
+    @property
+    def known_cases(self) -> tuple[Case, ...]:
+        """The cases that agents may know: those that never change, and those that were added."""
+        return (*build_suite(self.task, None), *self.record.state.cases)
+
     def begin(self, role: Role) -> AgentTurn:
         """A turn of an agent, with all of its limits."""
         return AgentTurn(self, role, self.settings.tools)
@@ -144,7 +149,7 @@ class AgentTurn:
         """
         results: list[CaseResult] = []
         report: CheckReport | None = None
-        async for event in self._opened(draft).check_cases(self._cases(), FAILURES):
+        async for event in self._opened(draft).check_cases(self._bench.known_cases, FAILURES):
             if isinstance(event, CaseResult):
                 results.append(event)
             elif isinstance(event, CheckReport):
@@ -153,10 +158,6 @@ class AgentTurn:
         if found.passed:
             self._passed.add(draft)
         return found
-
-    def _cases(self) -> tuple[Case, ...]:
-        suite = build_suite(self._bench.task, self._bench.record.state.seed)
-        return (*(c for c in suite if not c.seed), *self._bench.record.state.cases)
 
     def _failed(self, draft: str, results: list[CaseResult]) -> CheckReport:
         """The report of a check that ended at its failures."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from astra_tui.model.author import Author
-from astra_tui.model.check import Case, Checked
+from astra_tui.model.check import Case, Checked, ConditionResult
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.constraints import Constraint, Ruling
 from astra_tui.model.errors import UserError
@@ -130,6 +130,10 @@ class Brief:
     """The GPU whose times decide; None on the emulator, where counts do."""
     hardware: NcuReport | None = None
     """Its hardware counters on one workload, where they were asked for."""
+    suite: tuple[Case, ...] = ()
+    """The cases that every candidate has to pass, but for those that are drawn for the session."""
+    open_conditions: tuple[ConditionResult, ...] = ()
+    """Conditions of which the suite takes one side alone, in the base and what was made of it."""
     bench: Workbench | None = field(default=None, compare=False, repr=False)
     """Where drafts are tried; None where there are no tools."""
 

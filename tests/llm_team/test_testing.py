@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +18,14 @@ from astra_tui.llm.roles.cases import (
     ValuesOf,
     case_of,
 )
+from astra_tui.llm.roles.testing import cases_prompt, suite_text
 from astra_tui.model.added_cases import MAX_ELEMENTS
-from astra_tui.model.check import Case
+from astra_tui.model.check import Case, ConditionResult
 from astra_tui.model.task import KernelTask, ValueKind, Values, load_task
 from astra_tui.model.team import Failure
 from tests.conftest import ROOT
 from tests.llm.conftest import Scripted
-from tests.llm_team.conftest import Team, brief_of, plan_of, reply, source, with_team
+from tests.llm_team.conftest import Team, bench_at, brief_of, plan_of, reply, source, with_team
 
 MERGE = load_task(ROOT / "kernels" / "merge_attn_states_lse")
 
@@ -173,3 +175,20 @@ def test_every_case_that_is_taken_can_be_drawn(proposed: ProposedCase) -> None:
     assert MERGE.elements(made.dims, made.dtype) <= MAX_ELEMENTS
     drawn = draw_inputs(MERGE, made)
     assert set(drawn.tensors) == {a.name for a in MERGE.tensors if a.is_read}
+
+
+def test_the_suite_and_what_it_leaves_open_are_shown_and_drawn_cases_are_not(
+    tmp_path: Path, tasks: dict[str, KernelTask]
+) -> None:
+    task = tasks["silu_and_mul"]
+    suite = bench_at(tmp_path / "run", task).known_cases
+    left = ConditionResult("k<float>", 7, 3, "rows > 9", True, "k", why="no sizes found")
+    brief = brief_of(task, suite=suite, open_conditions=(left,))
+    prompt = cases_prompt(brief, plan_of(), brief.source, [])
+    shown = {line for line in suite_text(brief).splitlines() if line in prompt}
+    assert "typical (tokens=16, d=512)" in shown
+    assert len(shown) == len({(c.name, *c.dims.values()) for c in suite})
+    assert "line 7: 'rows > 9' was never true in k<float>: no sizes found" in prompt
+    drawn = {c.id for c in build_suite(task, 4)} - {c.id for c in suite}
+    assert len(drawn) > 10
+    assert {c.id for c in build_suite(task, 4)} - drawn == {c.id for c in suite}

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from astra_tui.engine.host import build_engine, open_session
+from astra_tui.engine.workbench import DraftLabs
+from astra_tui.lab.devices import DeviceChoice
 from astra_tui.llm.roles.toolbox import ARGUMENTS, Toolbox, open_toolbox, tools_text
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import CodeWritten, ExchangeMade, ToolUsed
-from astra_tui.model.settings import Role, ToolLimits
+from astra_tui.model.settings import EMULATOR, Role, RunSettings, TeamKind, ToolLimits
 from astra_tui.model.task import KernelTask
+from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.present.events import describe
 from astra_tui.sessions.integrity import read_session
+from astra_tui.sessions.journal import Redactor
+from tests.conftest import ROOT
+from tests.engine.test_lab import ScriptedLab
 from tests.llm.conftest import Scripted
 from tests.llm_team.conftest import (
     QUIET,
@@ -161,3 +169,40 @@ def test_without_tools_no_one_hears_of_them(task: KernelTask, server: Scripted) 
     (sent,) = server.requests()
     assert "tools" not in sent
     assert "DRAFT" not in log.settled[0].request
+
+
+@pytest.mark.parametrize("drafts", [False, True])
+def test_on_a_gpu_drafts_run_on_the_emulator_unless_they_are_allowed(
+    tmp_path: Path, task: KernelTask, drafts: bool
+) -> None:
+    chosen = RunSettings(task.name, TeamKind.LLM, tools=ToolLimits(drafts=drafts))
+    opened = open_session(tmp_path / "run", task, chosen, Redactor([]), 0)
+    gpu = DeviceChoice("cuda:0")
+    engine = build_engine(opened, task, chosen, PlaybookTeam(), wait_for_engineer=False, device=gpu)
+    labs = engine._context.drafts
+    assert labs.emulator.device == EMULATOR
+    assert engine._context.lab.device == "cuda:0"
+    assert labs.timer is (engine._context.lab if drafts else None)
+
+
+def test_a_draft_is_timed_once_it_has_passed(
+    tmp_path: Path, task: KernelTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    bench = bench_at(tmp_path / "run", task)
+    gpu = ScriptedLab(task, "cuda:0")
+    bench = replace(bench, labs=DraftLabs(bench.labs.emulator, gpu))
+    box = open_toolbox(brief_of(task, bench=bench), Role.CODING)
+    assert box is not None
+    assert "time" in [spec.name for spec in box.specs]
+    base = {"draft": "base"}
+    try:
+        early, _, timed = turn(box, ("time", base), ("check", base), ("time", base))
+    finally:
+        gpu.close()
+    assert early == "error: a draft is timed once it has passed `check` in this turn"
+    assert timed.startswith("base against base on ")
+    assert task.workloads[0].name in timed
+    used = bench.record.state.usage
+    assert used.tools_used == 3
+    assert used.gpu_seconds > 0

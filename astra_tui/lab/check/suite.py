@@ -49,15 +49,15 @@ ROUND = 64
 """Divides sizes on which kernels use wide accesses."""
 
 
-def build_suite(task: KernelTask, seed: int = 0) -> tuple[Case, ...]:
+def build_suite(task: KernelTask, seed: int | None = 0) -> tuple[Case, ...]:
     """All cases of a task, in order; names are unique for each element type.
 
-    `seed` decides the drawn ones; who knows it, knows them.
+    `seed` decides the drawn ones; who knows it, knows them. Without one there are none.
     """
     cases: dict[str, Case] = {}
     for dtype in task.dtypes:
         suite = _Suite(task, dtype)
-        for case in (*suite.floor(), *suite.drawn(seed)):
+        for case in (*suite.floor(), *(() if seed is None else suite.drawn(seed))):
             if (
                 task.cut_item(case.dims, dtype) is None
             ):  # Else outside of the contract, and of memory.

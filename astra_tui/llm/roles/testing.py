@@ -20,6 +20,9 @@ from astra_tui.model.team import Brief, Failure
 MAX_CASES = 4
 MAX_WORDS = 120
 MAX_MESSAGE = 6_000
+MAX_SUITE = 5_000
+"""Characters of the suite's cases that are shown."""
+MAX_CONDITIONS = 12
 
 
 class TestingAnswer(msgspec.Struct, frozen=True):
@@ -74,6 +77,26 @@ class Tester:
             return None
 
 
+def suite_text(brief: Brief) -> str:
+    """The cases that there are: a line for each name and its sizes, with its element types."""
+    types: dict[tuple[str, str], list[str]] = {}
+    for case in brief.suite:
+        sizes = ", ".join(f"{name}={size}" for name, size in case.dims.items())
+        types.setdefault((case.name, sizes), []).append(case.dtype.value)
+    every = [dtype.value for dtype in brief.task.dtypes]
+    lines = [
+        f"{name} ({sizes})" + ("" if found == every else f", {', '.join(found)} alone")
+        for (name, sizes), found in types.items()
+    ]
+    return clipped("\n".join(lines), MAX_SUITE)
+
+
+def conditions_text(brief: Brief) -> str:
+    """Conditions of which no case takes one side, a line each."""
+    lines = (f"{c.describe()}: {c.why}" for c in brief.open_conditions[:MAX_CONDITIONS])
+    return "\n".join(lines)
+
+
 def cases_prompt(brief: Brief, plan: Plan, source: str, dropped: list[str]) -> str:
     """The prompt for cases; `dropped` says what became of earlier ones."""
     return compose(
@@ -89,6 +112,8 @@ def cases_prompt(brief: Brief, plan: Plan, source: str, dropped: list[str]) -> s
             "plan": Data("plan", plan_text(plan)),
             "source": Data("kernel source", source),
             "said": Data("words of the engineer", said_text(brief)),
+            "suite": Data("suite", suite_text(brief)),
+            "open": Data("open conditions", conditions_text(brief)),
             "dropped": Data("dropped cases", "\n".join(dropped)),
         },
     )
