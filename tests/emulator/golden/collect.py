@@ -1,9 +1,10 @@
-"""Turns what a GPU run left into the two files that the tests read.
+"""Turns what a GPU run left into the files that the tests read.
 
     python -m tests.emulator.golden.collect RESULTS
+    python -m tests.emulator.golden.collect RESULTS hopper
 
 RESULTS holds outputs.npz of `run_on_gpu.py`, tasks.csv and patterns.csv of ncu, and gpu.csv of
-nvidia-smi. See docs/emulator.md for the commands.
+nvidia-smi; of programs with clusters, hopper.csv and gpu.csv. See docs/emulator.md for the commands.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from astra_tui.lab.compiler import Compiler
-from tests.emulator.golden import patterns
+from tests.emulator.golden import hopper_programs, patterns
 from tests.emulator.golden.build import TASKS
 
 HERE = Path(__file__).parent
@@ -34,14 +36,28 @@ METRICS = {
 }
 
 
-def read_ncu(file: Path) -> list[dict[str, int]]:
+HOPPER_METRICS = {
+    **METRICS,
+    "bulk_load_requests": "sm__sass_inst_executed_op_tma_ld.sum",
+    "bulk_store_requests": "sm__sass_inst_executed_op_tma_st.sum",
+    "bulk_load_bytes": "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",
+    "bulk_store_bytes": "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",
+    "cluster_loads": "l1tex__t_requests_pipe_lsu_mem_dshared_op_ld.sum",
+    "cluster_stores": "l1tex__t_requests_pipe_lsu_mem_dshared_op_st.sum",
+    "cluster_copies": "sm__sass_inst_executed_op_dshared_tma_st.sum",
+    "cluster_atomics": "l1tex__t_requests_pipe_lsu_mem_dshared_op_atom.sum",
+    "cluster_reductions": "l1tex__t_requests_pipe_lsu_mem_dshared_op_redas.sum",
+}
+
+
+def read_ncu(file: Path, metrics: Mapping[str, str] = METRICS) -> list[dict[str, int]]:
     """The counters of each launch in an ncu CSV (page raw: a header, units, then the launches)."""
     lines = [line for line in file.read_text().splitlines() if line.startswith('"')]
     header, _units, *rows = csv.reader(lines)
     return [
         {
             name: int(float(dict(zip(header, row, strict=True))[metric].replace(",", "")))
-            for name, metric in METRICS.items()
+            for name, metric in metrics.items()
         }
         for row in rows
     ]
@@ -67,6 +83,16 @@ def collect(results: Path) -> None:
     (HERE / "h100.json").write_text(json.dumps(recorded, indent=1) + "\n")
 
 
+def collect_hopper(results: Path) -> None:
+    """Writes hopper.json next to this file."""
+    counters = read_ncu(results / "hopper.csv", HOPPER_METRICS)
+    recorded = {
+        "environment": _environment(results),
+        "programs": dict(zip(hopper_programs.programs(), counters, strict=True)),
+    }
+    (HERE / "hopper.json").write_text(json.dumps(recorded, indent=1) + "\n")
+
+
 def _environment(results: Path) -> dict[str, str]:
     header, values = list(csv.reader((results / "gpu.csv").read_text().splitlines()))[:2]
     found = {k.strip(): v.strip() for k, v in zip(header, values, strict=True)}
@@ -76,4 +102,4 @@ def _environment(results: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    collect(Path(sys.argv[1]))
+    (collect_hopper if sys.argv[2:] == ["hopper"] else collect)(Path(sys.argv[1]))
