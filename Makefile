@@ -21,7 +21,9 @@ run: $(SETUP)
 	  $(BIN)/astra-tui run silu_and_mul --headless --approve auto; \
 	fi
 
-test: lint types imports pytest
+# Types are looked at beside the tests, since that takes one processor half a minute.
+test: lint imports
+	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
 lint: $(SETUP)
 	$(BIN)/ruff check --quiet .
