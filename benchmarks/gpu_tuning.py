@@ -30,6 +30,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.bench import Bench
 from astra_tui.lab.tuning.search import SHARE, Candidates, Place, Searched, places, search
 from astra_tui.lab.tuning.sweep import (
@@ -43,7 +44,6 @@ from astra_tui.lab.tuning.sweep import (
     trial_time,
 )
 from astra_tui.lab.tuning.trials import Trial, candidates_of, compile_trials, works_of
-from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, propose
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
@@ -97,17 +97,6 @@ def swept_space(task: KernelTask, arch: str = "sm_90a") -> Space:
     return space_of(overlapped.source, evidence)
 
 
-def sources_of(space: Space) -> list[tuple[Mapping[str, int], str]]:
-    """The settings with their sources, the base first; without those that do not go together."""
-    found = []
-    for settings in space.settings():
-        try:
-            found.append((settings, space.source(settings)))
-        except UserError:
-            continue
-    return found
-
-
 def _task(machine: gpu.Machine, name: str, seconds: float, *, every: bool) -> dict[str, Any]:
     task = gpu.task_named(name)
     named = None if every else WORKLOADS[name]
@@ -115,7 +104,9 @@ def _task(machine: gpu.Machine, name: str, seconds: float, *, every: bool) -> di
     facts = machine.gpu.facts
     space = swept_space(task, facts.arch)
     begun = time.monotonic()
-    trials = compile_trials(task, facts.attributes, facts.arch, sources_of(space))
+    trials = compile_trials(
+        task, facts.attributes, space.sources(), lambda: Compiler(arch=facts.arch)
+    )
     compiled_in = time.monotonic() - begun
     works = {
         w: found for w, found in works_of(task, trials, facts.attributes).items() if w in workloads

@@ -200,6 +200,39 @@ class BenchAnswer(msgspec.Struct, frozen=True):
     comparisons: tuple[BenchComparison, ...]
 
 
+class TunedPart(msgspec.Struct, frozen=True):
+    """Sizes that other settings than the default's serve."""
+
+    condition: str
+    """As the result's launch plan has it."""
+    settings: dict[str, int]
+    gains: str
+    """Over the default on the workloads for which it pays, with intervals."""
+
+
+class TuneAnswer(msgspec.Struct, frozen=True):
+    """`tune --json`."""
+
+    exit_code: int
+    task: str
+    environment: BenchEnvironment
+    sources: int
+    """How many were compiled."""
+    trials: int
+    """Different ones, of all workloads."""
+    timed: int
+    """Of them, at first."""
+    default: dict[str, int]
+    """The settings that serve all sizes that no part does."""
+    parts: tuple[TunedPart, ...]
+    dropped: dict[str, str]
+    """Settings that won somewhere and serve nothing, with the reason."""
+    timing: Timing | None = None
+    """The result against the source; null where nothing was better."""
+    out: str = ""
+    """The result's file; empty where nothing was written."""
+
+
 class AuditAnswer(msgspec.Struct, frozen=True):
     """`audit --json`."""
 

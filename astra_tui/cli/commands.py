@@ -15,6 +15,7 @@ SUMMARIES = {
     "sass": "show the machine code of a source with its lines",
     "yardstick": "list, fetch or time the kernels that others ship for a task",
     "bench": "time sources against each other on a GPU",
+    "tune": "sweep block sizes, packs and `tune` constants of a source on a GPU",
     "audit": "put the gate to the proof with kernels that are known to be wrong or right",
     "new": "make a kernel task from a CUDA source",
     "doctor": "try what is installed, and say what is missing",

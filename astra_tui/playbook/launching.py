@@ -35,6 +35,7 @@ from astra_tui.model.launch.expression import (
     Expression,
     Integer,
     Name,
+    names_in,
 )
 from astra_tui.model.launch.plan import Step, Verbatim
 from astra_tui.model.plan import Parameter
@@ -151,6 +152,19 @@ def launched_kernels(task: KernelTask, plan: LaunchPlan) -> frozenset[str]:
         if isinstance(resolved, ResolvedPlan):
             found.update(launch.kernel.partition("<")[0] for launch in resolved.launches)
     return frozenset(found)
+
+
+def lets_of(sizes: tuple[Expression, ...], plan: LaunchPlan) -> dict[str, Expression]:
+    """The lets that some sizes come from, directly or through others."""
+    lets = {d.name: d.value for d in plan.declarations if isinstance(d, Let)}
+    found: dict[str, Expression] = {}
+    left = [n for e in sizes for n in names_in(e)]
+    while left:
+        name = left.pop()
+        if name in lets and name not in found:
+            found[name] = lets[name]
+            left += names_in(lets[name])
+    return found
 
 
 def is_fallback(plan: LaunchPlan, launch: Launch) -> bool:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from astra_tui.cuda_source.syntax import line_of, of_type, parse
 from astra_tui.model.errors import UserError
-from astra_tui.model.launch import plan_of, print_plan, validate_plan
-from astra_tui.model.plan import Plan
+from astra_tui.model.launch import find_plan, plan_of, print_expression, validate_plan
+from astra_tui.model.plan import CodePlace, Plan
+from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, CannotFollow
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import OverlappingEdits
 from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.launching import launched_kernels, lets_of
 from astra_tui.playbook.moves import all_moves
 
 
@@ -148,6 +150,19 @@ def _problem(text: str, before: str, evidence: Evidence) -> str:
     return ""
 
 
+def why_unmeasured(proposal: Proposal, source: str, task: KernelTask) -> str:
+    """Why no workload would show what a proposal is worth, "" where one does: none launches a
+    kernel that it adds.
+    """
+    plan = plan_of(proposal.source)
+    added = {launch.kernel for launch in plan.launches()}
+    added -= {launch.kernel for launch in plan_of(source).launches()}
+    launched = launched_kernels(task, plan)
+    if launched and added and not added & launched:
+        return f"no workload would launch {', '.join(sorted(added))}"
+    return ""
+
+
 def _preference(proposal: Proposal) -> tuple[float, int, str]:
     """Larger middle of the predicted speedup first, then lower risk, then by name."""
     low, high = proposal.plan.prediction.speedup or (1.0, 1.0)
@@ -165,11 +180,41 @@ def _with_gain(proposal: Proposal, move: Move) -> Proposal:
 def region(plan: Plan, source: str) -> str:
     """The code that a plan for a source names as its places, however it is indented.
 
-    With the launch plan where the effect depends on it. Equal regions promise equal effects: a
-    move looks at these lines, and what it writes follows from them.
+    With the geometry of the launches concerned where the effect depends on it. Equal regions
+    promise equal effects: a move looks at these lines, and what it writes follows from them.
     """
+    text, found = KernelText.read(source), find_plan(source)
+    of_plan = range(found.place.line, found.place.line + found.text.count("\n") + 1)
     lines = source.splitlines()
-    named = [line.strip() for p in plan.places for line in lines[p.first - 1 : p.last]]
-    if all(move.kind is MoveKind.CODE for move in all_moves() if move.name == plan.move):
+    named = [
+        lines[number - 1].strip()
+        for p in plan.places
+        for number in range(p.first, min(p.last, len(lines)) + 1)
+        if number not in of_plan
+    ]
+    if named and all(m.kind is MoveKind.CODE for m in all_moves() if m.name == plan.move):
         return "\n".join(named)
-    return "\n".join([print_plan(plan_of(source)), *named])
+    return "\n".join([*_geometry(text, plan), *named])
+
+
+def _geometry(text: KernelText, plan: Plan) -> Iterator[str]:
+    """The launches that a plan's places are about, or all, and what their sizes come from.
+
+    Without arguments, conditions and `pdl=`: sizes do not depend on them.
+    """
+    spans = {k.name: (line_of(k.node), k.node.end_point[0] + 1) for k in text.kernels}
+    launches = list(text.plan.launches())
+    about = [
+        launch for launch in launches
+        if any(_meet(p, launch.place.line, launch.place.line) for p in plan.places)
+        or any(_meet(p, *spans.get(launch.kernel, (0, -1))) for p in plan.places)
+    ]  # fmt: skip
+    for launch in about or launches:
+        sizes = (*launch.grid, *launch.block, *launch.cluster)
+        for name, value in lets_of(sizes, text.plan).items():
+            yield f"{name} = {print_expression(value)}"
+        yield " ".join([launch.kernel, *map(print_expression, sizes)])
+
+
+def _meet(place: CodePlace, first: int, last: int) -> bool:
+    return place.first <= last and first <= place.last

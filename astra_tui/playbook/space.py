@@ -31,7 +31,7 @@ from astra_tui.model.launch.expression import (
 from astra_tui.playbook.api import Evidence, Move, NotApplicable
 from astra_tui.playbook.edits import insert_before, pragma_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import launched_kernels, map_launches
+from astra_tui.playbook.launching import launched_kernels, lets_of, map_launches
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves import all_moves
 from astra_tui.playbook.propose import propose
@@ -95,6 +95,16 @@ class Space:
             dict(zip(names, values, strict=True))
             for values in (own, *(v for v in every if v != own))
         )
+
+    def sources(self) -> list[tuple[Settings, str]]:
+        """Every combination with its source, but for those that do not go together."""
+        found = []
+        for settings in self.settings():
+            try:
+                found.append((settings, self.source(settings)))
+            except UserError:
+                continue
+        return found
 
     def source(self, settings: Settings) -> str:
         """The source with these settings.
@@ -181,12 +191,13 @@ def _swept_block(text: KernelText, kernel: Function) -> LaunchPlan:
     """The plan with a constant in place of the number that a kernel's blocks come from."""
     plan = text.plan
     launch = next(text.launches_of(kernel))
-    lets = _lets_of(launch.block, plan)
+    lets = lets_of(launch.block, plan)
     size = _only_size([*launch.block, *lets.values()])
-    together = {  # Kernels whose blocks come from the same lets change with it.
-        o.kernel
-        for o in plan.launches()
-        if o.kernel == kernel.name or _lets_of(o.block, plan) & lets.keys()
+    sized = {name for name, value in lets.items() if size in _integers(value)}
+    together = {  # Kernels whose blocks come from the same number change with it.
+        other.kernel
+        for other in plan.launches()
+        if other.kernel == kernel.name or sized & lets_of(other.block, plan).keys()
     }
     kernels = [k for k in text.kernels if k.name in together]
     choices = _block_choices(kernels, size)
@@ -218,19 +229,6 @@ def _only_size(expressions: list[Expression]) -> int:
     """The one number of threads in some expressions; 0 where there is none, or several."""
     found = {n for e in expressions for n in _integers(e) if _LEAST_BLOCK <= n <= MAX_THREADS}
     return found.pop() if len(found) == 1 else 0
-
-
-def _lets_of(sizes: tuple[Expression, ...], plan: LaunchPlan) -> dict[str, Expression]:
-    """The lets that some sizes come from, directly or through others."""
-    lets = {d.name: d.value for d in plan.declarations if isinstance(d, Let)}
-    found: dict[str, Expression] = {}
-    left = [n for e in sizes for n in names_in(e)]
-    while left:
-        name = left.pop()
-        if name in lets and name not in found:
-            found[name] = lets[name]
-            left += names_in(lets[name])
-    return {n: e for n, e in found.items() if names_in(e) & found.keys() or _integers(e)}
 
 
 def _conditions(plan: LaunchPlan) -> Iterator[Expression]:

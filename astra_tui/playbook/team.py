@@ -29,6 +29,7 @@ from astra_tui.playbook.propose import (
     plan_as_set,
     propose_as_set,
     region,
+    why_unmeasured,
     withdrawn_moves,
 )
 
@@ -124,17 +125,29 @@ class PlaybookTeam:
 
 
 async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
+    """What is worth a round, and why nothing else is."""
     evidence = Evidence.of(brief)
-    settled = frozenset(_settled(brief)) if evidence.timed else frozenset()
+    settled = frozenset(_settled(brief))
     # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
     proposals, refused = await asyncio.to_thread(
         propose_all, brief.source, evidence, withdrawn_moves(brief), settled
     )
-    return proposals, tuple(f"{r.move}: {r.reason}" for r in refused)
+    reasons = [f"{r.move}: {r.reason}" for r in refused]
+    shown = []
+    for proposal in proposals:
+        why = why_unmeasured(proposal, brief.source, brief.task)
+        if why:
+            reasons.append(f"{proposal.plan.move}: {why}")
+        else:
+            shown.append(proposal)
+    return shown, tuple(reasons)
+
+
+_SETTLED = (Outcome.SAME, Outcome.WORSE, Outcome.WRONG, Outcome.NOT_COMPILED)
 
 
 def _settled(brief: Brief) -> Iterator[tuple[str, str]]:
-    """Moves that were timed and gained nothing, each with the code that they would have changed."""
+    """Moves that gained nothing or were wrong, each with the code that they would have changed."""
     for tried in brief.tried:
-        if tried.plan.move and tried.outcome in (Outcome.SAME, Outcome.WORSE):
+        if tried.plan.move and tried.outcome in _SETTLED:
             yield tried.plan.move, region(tried.plan, tried.source)

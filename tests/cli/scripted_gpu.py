@@ -2,7 +2,8 @@
 
 Processes, frames and statistics are the real ones, and so is the compiler; in the place of machine
 code it gives a script, in which every kernel computes silu_and_mul of float16 in as many
-microseconds as its source says in a line such as `// scripted: 50 us`.
+microseconds as its source says in a line such as `// scripted: 50 us`, or for each value of a
+`tune` constant in one such as `// scripted by threads: 64=50 128=40`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.gpu.kernels import MODULE, scripted_tools
 from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Script, Scripted
 
 _TIME = re.compile(r"// scripted: (\d+) us")
+_BY = re.compile(r"// scripted by (\w+):((?: \d+=\d+)+)")
 _LATER = re.compile(r"// scripted: (\w+) after (\d+) launches")
 
 
@@ -50,6 +52,10 @@ class ScriptedCompiler(compiler.Compiler):
 def _scripted(source: str) -> Scripted:
     time, later = _TIME.search(source), _LATER.search(source)
     us = float(time[1]) if time else 50.0
+    if by := _BY.search(source):
+        tune = re.search(rf"tune {by[1]} = (\d+)", source)
+        times = dict(pair.split("=") for pair in by[2].split())
+        us = float(times.get(tune[1], us)) if tune else us
     if later and later[1] == "dies":
         return Scripted("silu", us, error=ILLEGAL_ADDRESS, spared=int(later[2]))
     if later:

@@ -111,7 +111,7 @@ def moves_of(told: Brief) -> list[str]:
     return [draft.plan.move for draft in answer.plans]
 
 
-@pytest.mark.parametrize("outcome", [Outcome.SAME, Outcome.WORSE])
+@pytest.mark.parametrize("outcome", [Outcome.SAME, Outcome.WORSE, Outcome.WRONG])
 def test_what_gained_nothing_is_not_tried_on_the_same_code_again(
     outcome: Outcome, tasks: dict[str, KernelTask]
 ) -> None:
@@ -125,20 +125,36 @@ def test_what_gained_nothing_is_not_tried_on_the_same_code_again(
     elsewhere = "// another version\n" + source
     assert "hoist_invariants" in moves_of(brief(task, elsewhere))
     assert "hoist_invariants" not in moves_of(brief(task, elsewhere, tried))
-    assert "hoist_invariants" in moves_of(brief(task, elsewhere, tried, device="emulator"))
+    counted = brief(task, elsewhere, tried, device="emulator")
+    assert "hoist_invariants" not in moves_of(counted), "counters decide no other way next time"
     changed = elsewhere.replace("sqrtf(partial[0] / d + eps)", "sqrtf(eps + partial[0] / d)")
     assert "hoist_invariants" in moves_of(brief(task, changed, tried))
 
 
-def test_geometry_is_tried_again_after_another_launch_plan(tasks: dict[str, KernelTask]) -> None:
+def test_geometry_is_tried_again_with_other_sizes_alone(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    (_, source), *_ = ((p.plan.move, p.source) for p in timed_path(task, _baseline(task), 3)[2:])
+    found = {p.plan.move: p.plan for p in propose_all(source, Evidence(task, device=GPU))[0]}
+    for move in ("tune_block", "single_turn"):
+        own = region(found[move], source)
+        assert own == region(found[move], source.replace("    ", "\t"))
+        assert own == region(found[move], source.replace("d)\n", "d) pdl=true\n", 1))
+        assert own != region(found[move], source.replace("block=128", "block=64"))
+
+
+def test_what_no_workload_launches_is_not_proposed(tasks: dict[str, KernelTask]) -> None:
+    """A kept row has at most 8 iterations, of 256 threads here: 2,048 of 4,096 elements or more."""
     task = tasks["fused_add_rmsnorm"]
-    source = task.baseline_file.read_text()
-    kept = next(
-        p for p in propose_all(source, Evidence(task, device=GPU))[0] if p.plan.move == "keep_row"
-    )
-    assert region(kept.plan, source) == region(kept.plan, source.replace("    ", "\t"))
-    other = source.replace("block=256", "block=128")
-    assert region(kept.plan, source) != region(kept.plan, other)
+    source = _baseline(task)
+    offered = propose_all(source, Evidence(task, device=GPU))[0]
+    assert "keep_row" in {p.plan.move for p in offered}
+    answer = asyncio.run(PlaybookTeam().plan(brief(task, source), 20, lambda *_: None))
+    assert "keep_row" not in {draft.plan.move for draft in answer.plans}
+    assert any("keep_row: no workload would launch" in reason for reason in answer.refused)
+
+
+def _baseline(task: KernelTask) -> str:
+    return task.baseline_file.read_text(encoding="utf-8")
 
 
 def kernel(body: str, plan: str = "k<T> grid=rows block=256 args=(x, n)") -> KernelText:

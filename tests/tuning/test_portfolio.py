@@ -108,7 +108,8 @@ def test_thresholds_move_to_what_is_measured_between() -> None:
 def test_the_default_is_the_best_on_average_of_those_timed_everywhere() -> None:
     some = {w: t for w, t in gains(3, 9.0, 9.0, 9.0, 9.0).items() if w != "16x4096"}
     times = {0: gains(0, 0, 0, 0, 0), 1: gains(1, 5, 5, -1, -1), 3: some}
-    assert best_on_average(times) == 1
+    assert best_on_average(times, 0) == 1
+    assert best_on_average({**times, 1: gains(1, 0.4, 0.4, 0.4, 0.4)}, 0) == 0, "within noise"
 
 
 def test_a_joined_source_launches_each_part_where_its_condition_holds(

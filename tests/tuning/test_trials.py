@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.tuning.device_model import KernelCode, LaunchWork, predicted_us
 from astra_tui.lab.tuning.trials import candidates_of, compile_trials, works_of
 from astra_tui.model.errors import UserError
@@ -62,7 +63,7 @@ def test_trials_are_compiled_and_those_that_do_the_same_are_one(
     settings = [dict(zip(names, values, strict=True)) for values in wanted]
     sources = [(s, found.source(s)) for s in settings]
     broken = sources[0][1].replace("const P g = gate[i];", "const P g = nothing[i];")
-    trials = compile_trials(task, DEVICE_ATTRIBUTES, "sm_90a", [*sources, ({}, broken)], 2)
+    trials = compile_trials(task, DEVICE_ATTRIBUTES, [*sources, ({}, broken)], Compiler, 2)
     assert [bool(t.problem) for t in trials] == [False, False, False, False, True]
     assert "nothing" in trials[-1].problem
     works = works_of(task, trials, DEVICE_ATTRIBUTES)

@@ -83,15 +83,22 @@ class Portfolio:
     """Trials that pay somewhere and have no part, with the reason."""
 
 
-def best_on_average(times: Gains) -> int:
-    """The trial with the largest geometric mean of speedups; only those timed on all workloads."""
+def best_on_average(times: Gains, own: int) -> int:
+    """The trial with the largest geometric mean of speedups over the source itself, which it is
+    unless that of the lower bounds lies above what counts.
+
+    Only trials that were timed on all workloads count.
+    """
     every = {w for found in times.values() for w in found}
+    least = (1 + MIN_DIFFERENCE) ** len(every)
     means = {
         trial: math.prod(t.speedup for t in found.values())
         for trial, found in times.items()
-        if found.keys() == every and all(t.valid for t in found.values())
+        if found.keys() == every
+        and all(t.valid for t in found.values())
+        and math.prod(t.low for t in found.values()) > least
     }
-    return max(means, key=lambda t: (means[t], -t))
+    return max(means, key=lambda t: (means[t], -t), default=own)
 
 
 def portfolio(default: int, sizes: Mapping[str, Dims], gains: Gains) -> Portfolio:

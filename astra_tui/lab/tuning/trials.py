@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,7 +19,6 @@ from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers
 from astra_tui.lab.tuning.device_model import LaunchWork, code_of, predicted_us
 from astra_tui.lab.tuning.search import Candidates
-from astra_tui.lab.upstream import task_headers
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.occupancy import UnknownArchitecture, resident_blocks
@@ -48,14 +47,14 @@ class Work:
 def compile_trials(
     task: KernelTask,
     attributes: Mapping[str, int],
-    arch: str,
     sources: Iterable[tuple[Mapping[str, int], str]],
+    open_compiler: Callable[[], Compiler],
     processes: int = 0,
 ) -> tuple[Trial, ...]:
     """Compiles the kernels that workloads launch, several sources at a time.
 
-    `sources` are texts with their settings, `processes` compilers; 0 for as many as there are
-    processors.
+    `sources` are texts with their settings; `open_compiler` starts a compiler for the device's
+    architecture, `processes` of them, or 0 for as many as there are processors.
     """
     own = threading.local()
     count = processes or os.cpu_count() or 1
@@ -65,7 +64,7 @@ def compile_trials(
         def compiled(given: tuple[Mapping[str, int], str]) -> Trial:
             settings, text = given
             if not hasattr(own, "compiler"):
-                own.compiler = Compiler(arch=arch, upstream=task_headers(task))
+                own.compiler = open_compiler()
                 stack.callback(own.compiler.close)
             try:
                 file = f"trial {settings}"
