@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from astra_tui.lab.tuning.tuner import Tuned, Tuner
     from astra_tui.model.task import KernelTask, Workload
     from astra_tui.model.timing import Timing
+    from astra_tui.present.document import Block
 
 _SHARE = 0.1
 
@@ -81,10 +82,7 @@ def run(options: Options) -> int:
     if kept:
         out.write_text(made, encoding="utf-8")
     answer = replace(answer, exit_code=int(code), out=str(out) if kept else "")
-    if options.json:
-        plain.print_json(answer)
-    else:
-        _print(answer, (file.name, out.name))
+    plain.print_answer(answer, options.json, lambda: _blocks(answer, (file.name, out.name)))
     return code
 
 
@@ -179,24 +177,22 @@ def _part(tuner: Tuner, part: Part) -> TunedPart:
     return TunedPart(print_expression(part.condition), settings, words(part))
 
 
-def _print(answer: TuneAnswer, names: tuple[str, str]) -> None:
+def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     from astra_tui.gpu.timing.verdict import minimum_detectable
-    from astra_tui.plain.console import print_blocks
+    from astra_tui.present.document import pairs
     from astra_tui.present.timing import CaveatMarks, Names, timing_blocks
 
-    pairs = [("timed", f"{answer.timed} of {answer.trials} trials")]
-    pairs += [
-        (f"when {p.condition}", f"{_words(p.settings)}; faster by {p.gains}") for p in answer.parts
-    ]
-    pairs += [("otherwise" if answer.parts else "everywhere", _words(answer.default))]
-    pairs += [("not kept", f"{settings}: {why}") for settings, why in answer.dropped.items()]
-    pairs += [("written to", answer.out or "nothing: no trial is better than the source")]
-    plain.print_pairs(dict(pairs))
-    if answer.timing is None:
-        return
-    marks = CaveatMarks.of_timing(answer.timing.workloads)
-    least = minimum_detectable(answer.timing.control)
-    print_blocks(timing_blocks(answer.timing, Names(*names), marks, least))
+    rows = {"timed": f"{answer.timed} of {answer.trials} trials"}
+    rows |= {f"when {p.condition}": f"{_words(p.settings)}; {p.gains}" for p in answer.parts}
+    rows |= {"otherwise" if answer.parts else "everywhere": _words(answer.default)}
+    rows |= {f"not kept: {settings}": why for settings, why in answer.dropped.items()}
+    rows |= {"written to": answer.out or "nothing: no trial is better than the source"}
+    blocks: list[Block] = [pairs(rows)]
+    if answer.timing is not None:
+        marks = CaveatMarks.of_timing(answer.timing.workloads)
+        least = minimum_detectable(answer.timing.control)
+        blocks += timing_blocks(answer.timing, Names(*names), marks, least)
+    return blocks
 
 
 def _words(settings: Mapping[str, int]) -> str:
