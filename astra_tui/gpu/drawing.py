@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from astra_tui.gpu.messages import Fill
 from astra_tui.model.dtypes import DType
 from astra_tui.model.encoding import encode, largest_code
 
@@ -67,23 +68,6 @@ QUANTILES = (
 _QUANTILES = np.array(QUANTILES, np.uint64)
 _FIRST_PLACE = (1023 + 53 - 32) << 3
 """The exponent and first three bits of the fraction of 2**(53 - 32) as a float64."""
-
-
-class Fill(msgspec.Struct, frozen=True):
-    """How the elements of a tensor are drawn: as `model.task.Values`, with all names resolved."""
-
-    dtype: str
-    kind: str
-    low: float
-    high: float
-    limit: float
-    planted: tuple[float, ...]
-    group: int = 0
-    """How many in a row, from each multiple of so many on, follow from each other: they differ
-    (integers; 0 for none), rise from `low` to `high` (offsets), sum to 1 (a distribution), or are
-    `low` but for one (lone)."""
-    apart: int = 0
-    """How far neighbouring offsets are apart at least."""
 
 
 def seed_of(seed: int | str, name: str) -> int:

@@ -9,12 +9,28 @@ from typing import Any
 
 import msgspec
 
-from astra_tui.gpu.drawing import Fill
 from astra_tui.model.occupancy import NO_CLUSTER
 from astra_tui.processes.escapes import Targets
 
 LATE_CYCLES = 40_000
 """About 20 us by which a producer is late: longer than a launch takes to begin."""
+
+
+class Fill(msgspec.Struct, frozen=True):
+    """How the elements of a tensor are drawn: as `model.task.Values`, with all names resolved."""
+
+    dtype: str
+    kind: str
+    low: float
+    high: float
+    limit: float
+    planted: tuple[float, ...]
+    group: int = 0
+    """How many in a row, from each multiple of so many on, follow from each other: they differ
+    (integers; 0 for none), rise from `low` to `high` (offsets), sum to 1 (a distribution), or are
+    `low` but for one (lone)."""
+    apart: int = 0
+    """How far neighbouring offsets are apart at least."""
 
 
 class DeviceFacts(msgspec.Struct, frozen=True):

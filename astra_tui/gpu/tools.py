@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_tui.gpu.drawing import QUANTILES
-
 SOURCE = Path(__file__).with_name("tools.cu")
 EXPRESSIONS = {
     "draw": "draw",
@@ -33,5 +31,7 @@ class ToolKernels:
 
 def tools_source() -> str:
     """The text of tools.cu, with the generator's table in its place."""
+    from astra_tui.gpu.drawing import QUANTILES
+
     text = SOURCE.read_text(encoding="utf-8")
     return text.replace("{QUANTILES}", "{" + ", ".join(map(str, QUANTILES)) + "}")

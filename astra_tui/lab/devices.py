@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from astra_tui.emulator.device import Emulator
-from astra_tui.gpu.device import CudaDevice
 from astra_tui.gpu.discovery import find_devices
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.lab.compiler import Compiler
@@ -63,8 +61,12 @@ def open_device(name: str, compiler: Compiler) -> Iterator[Opened]:
     limit_memory(MEMORY_LIMIT)
     chosen = choose_device(name)
     if chosen.name == EMULATOR:
+        from astra_tui.emulator.device import Emulator
+
         yield Opened(Emulator())
         return
+    from astra_tui.gpu.device import CudaDevice
+
     gpu = open_gpu(find_gpu(chosen.name), compiler)
     with CudaDevice(gpu.facts, gpu.tools) as device:
         yield Opened(device, gpu)

@@ -11,8 +11,6 @@ import mmap
 import os
 from typing import Any
 
-import numpy as np
-
 WINDOW_BYTES = 1 << 30
 
 
@@ -27,4 +25,6 @@ def window_fd() -> int:
 @functools.cache
 def window_bytes(fd: int) -> Any:
     """The window as a uint8 array; writing to it is seen by all that share it."""
+    import numpy as np
+
     return np.frombuffer(mmap.mmap(fd, os.fstat(fd).st_size), np.uint8)

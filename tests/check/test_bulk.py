@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from astra_tui.gpu.drawing import Fill, draw, seed_of
+from astra_tui.gpu.drawing import draw, seed_of
+from astra_tui.gpu.messages import Fill
 from astra_tui.lab.check import bulk_worker
 from astra_tui.lab.check.bulk import BulkInput, BulkJob, BulkOutput, BulkOutputJudge
 from astra_tui.lab.check.bulk_worker import BulkWorker

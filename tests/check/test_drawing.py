@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.gpu import drawing
-from astra_tui.gpu.drawing import Fill
+from astra_tui.gpu.messages import Fill
 from astra_tui.gpu.tools import tools_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.compilation import Compilation

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from astra_tui.gpu import drawing
-from astra_tui.gpu.drawing import Fill
+from astra_tui.gpu.messages import Fill
 from astra_tui.gpu.process.driver import Launch
 from astra_tui.model.dtypes import DType
 from tests.gpu.device_memory import DeviceMemory

@@ -12,9 +12,8 @@ import pytest
 from astra_tui.gpu import drawing
 from astra_tui.gpu.device import CudaDevice
 from astra_tui.gpu.discovery import find_devices
-from astra_tui.gpu.drawing import Fill
 from astra_tui.gpu.gpu_process import CudaFailed, GpuProcess
-from astra_tui.gpu.messages import Prepare, Prepared, SetBuffer, Version
+from astra_tui.gpu.messages import Fill, Prepare, Prepared, SetBuffer, Version
 from astra_tui.gpu.tools import tools_source
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker

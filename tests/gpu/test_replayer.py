@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from astra_tui.gpu import drawing
-from astra_tui.gpu.drawing import Fill
 from astra_tui.gpu.messages import (
     Build,
     Fetch,
+    Fill,
     Kernel,
     PaperRun,
     Prepare,

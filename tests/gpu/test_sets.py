@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from astra_tui.gpu import drawing
-from astra_tui.gpu.drawing import Fill
-from astra_tui.gpu.messages import SetBuffer
+from astra_tui.gpu.messages import Fill, SetBuffer
 from astra_tui.gpu.process.driver import DriverError
 from astra_tui.gpu.process.sets import BufferSets
 from astra_tui.gpu.process.tools import Tools

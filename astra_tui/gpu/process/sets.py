@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from astra_tui.gpu.drawing import Fill, draw_parameters, seed_of
-from astra_tui.gpu.messages import Poison, SetBuffer
+from astra_tui.gpu.drawing import draw_parameters, seed_of
+from astra_tui.gpu.messages import Fill, Poison, SetBuffer
 from astra_tui.gpu.process.driver import Driver, Launch
 from astra_tui.gpu.process.producer import ProducedBuffer
 from astra_tui.gpu.process.tools import Tools

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from astra_tui.gpu.drawing import Fill
+from astra_tui.gpu.messages import Fill
 from astra_tui.lab.check.judge import Allowance, absolute_slack, overflow_words
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType

@@ -15,7 +15,6 @@ from random import Random
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
@@ -341,6 +340,8 @@ def cover_pairs(rows: Sequence[tuple[Hashable, ...]]) -> list[int]:
 
     Each row has one level of each factor. Greedy: the row with most pairs that are still missing.
     """
+    import numpy as np
+
     if not rows:
         return []
     numbers: dict[Hashable, int] = {}

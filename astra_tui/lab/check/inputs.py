@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from astra_tui.gpu import drawing
-from astra_tui.gpu.drawing import Fill
+from astra_tui.gpu.messages import Fill
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType, item_shape
 from astra_tui.model.encoding import decode, encode

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from astra_tui.gpu.drawing import Fill
 from astra_tui.gpu.gpu_process import GpuProcess
 from astra_tui.gpu.messages import (
     Block,
     Build,
     Built,
     DeviceFacts,
+    Fill,
     Kernel,
     Prepare,
     Prepared,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from astra_tui.gpu.discovery import find_devices
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.gpu.tools import EXPRESSIONS, SOURCE, ToolKernels, tools_source
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.model.errors import DeviceMissing
 from astra_tui.model.task import KernelTask
+
+if TYPE_CHECKING:
+    from astra_tui.lab.check.oracle import Oracle
 
 OLDEST = (7, 5)
 """The lowest compute capability that NVRTC 13 compiles for."""
@@ -61,6 +64,8 @@ def compile_tools(compiler: Compiler, arch: str) -> ToolKernels:
 
 def open_oracle(task: KernelTask, gpu: Gpu | None) -> Oracle:
     """The reference of a task; it judges whole outputs on the GPU where there is one."""
+    from astra_tui.lab.check.oracle import Oracle
+
     oracle = Oracle(task)
     if gpu is not None:
         oracle.use_gpu(gpu.facts.uuid, gpu.tools.cubin, gpu.tools.symbols)
