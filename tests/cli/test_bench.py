@@ -140,9 +140,6 @@ def test_a_wrong_source_is_not_timed(scripted: Shell) -> None:
     assert outcome.code == ExitCode.FAILED
     assert outcome.out.startswith("FAILED silu_and_mul idle.cu\n")
     assert " us" not in outcome.out
-    as_json = decoded(scripted.run(*BENCH, "baseline.cu", "idle.cu", "--json"))
-    assert [s.verdict.value for s in as_json.sources] == ["passed", "failed"]
-    assert as_json.comparisons == ()
 
 
 def test_a_kernel_that_is_wrong_when_it_is_timed_decides_nothing(scripted: Shell) -> None:

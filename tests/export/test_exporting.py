@@ -22,7 +22,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
 from tests.cli.command import Shell
 from tests.conftest import ROOT
-from tests.export.sessions import made_up, tuned, write_files, write_session
+from tests.export.sessions import compiled_subject, made_up, tuned, write_files, write_session
 
 BARE = Tools(gpu="", git="", nvcc="", host_compiler="", tvm_ffi=False, trust=False)
 
@@ -34,6 +34,12 @@ def exporter(quick_task: KernelTask, compiler: Compiler) -> Iterator[Exporter]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def subject(quick_task: KernelTask, compiler: Compiler) -> Subject:
+    """Its tuned kernel as a winner, compiled."""
+    return compiled_subject(made_up(quick_task, tuned(quick_task)), quick_task, compiler)
+
+
 def outcomes(steps: tuple[ExportStep, ...]) -> dict[str, StepOutcome]:
     return {step.name: step.outcome for step in steps}
 
@@ -41,6 +47,9 @@ def outcomes(steps: tuple[ExportStep, ...]) -> dict[str, StepOutcome]:
 @pytest.mark.parametrize("to", list(Format))
 def test_an_export_says_what_was_checked(exporter: Exporter, to: Format, tmp_path: Path) -> None:
     winner = made_up(exporter.checker.task, tuned(exporter.checker.task))
+    if to is Format.TORCH:
+        no_gpu_of_torch = replace(exporter.tools, gpu="GPU-00000000-0000-0000-0000-000000000000")
+        exporter = replace(exporter, tools=no_gpu_of_torch)
     report = exporter.export(winner, to, tmp_path / "out")
     assert not report.failed, report.steps
     assert sorted(report.files) == sorted(
@@ -51,6 +60,7 @@ def test_an_export_says_what_was_checked(exporter: Exporter, to: Format, tmp_pat
     assert found["kernels"] is StepOutcome.PASSED
     assert found.get("run on the GPU", StepOutcome.NOT_CHECKED) is StepOutcome.NOT_CHECKED
     if to is Format.TORCH:
+        assert "sees no GPU" in report.steps[-1].detail
         assert found["launches of the host code"] is StepOutcome.PASSED
         assert found["fake kernel"] is StepOutcome.PASSED
     if to in (Format.CPP, Format.TVM_FFI) and exporter.tools.host_compiler:
@@ -104,9 +114,8 @@ def test_a_kernel_that_is_wrong_here_leaves_nothing(exporter: Exporter, tmp_path
 
 
 def test_a_package_that_differs_from_plan_and_contract_fails(
-    exporter: Exporter, subjects: dict[str, Subject], tmp_path: Path
+    exporter: Exporter, subject: Subject, tmp_path: Path
 ) -> None:
-    subject = subjects["silu_and_mul"]
     draft = write_files(tmp_path / "draft", export_files(subject, Format.TORCH))
     for file, old, new in (
         ("_plan.py", "16 // sizeof(T)", "32 // sizeof(T)"),
@@ -124,9 +133,8 @@ def test_a_package_that_differs_from_plan_and_contract_fails(
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git on this machine")
 def test_a_patch_that_does_not_apply_fails(
-    exporter: Exporter, subjects: dict[str, Subject], tmp_path: Path
+    exporter: Exporter, subject: Subject, tmp_path: Path
 ) -> None:
-    subject = subjects["silu_and_mul"]
     other = replace(subject, winner=replace(subject.winner, baseline="// another\n"))
     draft = write_files(tmp_path / "draft", export_files(subject, Format.PATCH))
     tools = replace(BARE, git=exporter.tools.git)
@@ -227,15 +235,3 @@ def test_the_commands_of_the_page_parse() -> None:
     for words in commands:
         assert words[0] == "export"
         assert export_command.make_context("export", words[1:]).params["format"] in list(Format)
-
-
-def test_a_gpu_that_torch_cannot_use_is_no_failure(
-    exporter: Exporter, subjects: dict[str, Subject], tmp_path: Path
-) -> None:
-    subject = subjects["silu_and_mul"]
-    draft = write_files(tmp_path, export_files(subject, Format.TORCH))
-    tools = replace(BARE, gpu="GPU-00000000-0000-0000-0000-000000000000")
-    checks = ExportChecks(subject, exporter.checker, tools, draft, tmp_path)
-    last = list(checks.run(Format.TORCH))[-1]
-    assert last.outcome is StepOutcome.NOT_CHECKED
-    assert "sees no GPU" in last.detail

@@ -742,12 +742,18 @@ def test_a_task_without_any_one_line_loads_or_says_why(name: str) -> None:
         loads_or_says_why("\n".join(lines[:index] + lines[index + 1 :]))
 
 
-@pytest.mark.parametrize("name", sorted(TEXTS))
+FIRST = {line: name for name in sorted(TEXTS, reverse=True) for line in TEXTS[name].splitlines()}
+"""The first task that has a line. Half of all lines stand in several; each is misspelt once."""
+
+
+@pytest.mark.parametrize("name", sorted(set(FIRST.values())))
 def test_a_task_with_any_one_word_misspelt_loads_or_says_why(name: str) -> None:
-    text = TEXTS[name]
-    for word in re.finditer(r"[A-Za-z_]{2,}", text):
-        misspelt = word[0][1] + word[0][0] + word[0][2:]
-        loads_or_says_why(text[: word.start()] + misspelt + text[word.end() :])
+    lines = TEXTS[name].splitlines()
+    for index, line in enumerate(lines):
+        for word in re.finditer(r"[A-Za-z_]{2,}", line) if FIRST[line] == name else ():
+            misspelt = word[0][1] + word[0][0] + word[0][2:]
+            changed = line[: word.start()] + misspelt + line[word.end() :]
+            loads_or_says_why("\n".join([*lines[:index], changed, *lines[index + 1 :]]))
 
 
 _VALUES = st.sampled_from(
