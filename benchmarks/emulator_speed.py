@@ -1,23 +1,28 @@
 """Times emulated runs of six kernels at 16 x 4096 halves (merge: 512 heads of 128 bfloat16).
 
-    python benchmarks/emulator_speed.py [--repeat N]
+    python benchmarks/emulator_speed.py [--repeat N] [--before CHECKOUT]
 
-The times are those of the emulator on this machine's CPU, not of a GPU.
+The times are CPU times of the emulator, not of a GPU. With another checkout, its emulator runs in
+turn with this one's: what else the machine does then slows both.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
+import os
 import statistics
 import struct
+import subprocess
+import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from environment import RESULTS, describe
+from environment import RESULTS, ROOT, commit_of, describe
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
@@ -38,6 +43,14 @@ class Kernel:
     buffers: tuple[tuple[str, BufferUse, Any], ...]
     numbers: tuple[int | float, ...]
     shared_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a kernel."""
+
+    cpu_ms: float
+    warp_instructions: int
 
 
 def kernels() -> list[Kernel]:
@@ -101,41 +114,101 @@ def launch_of(kernel: Kernel, compilation: Any) -> tuple[PackedLaunch, tuple[Dev
     return launch, buffers
 
 
+class Side:
+    """A process that runs the kernels with the emulator of one checkout."""
+
+    def __init__(self, checkout: Path):
+        command = [sys.executable, str(Path(__file__).resolve()), "--serve"]
+        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, kernel: str, checked: bool) -> Run:
+        """Runs one kernel once."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([kernel, checked]) + "\n")
+        self.process.stdin.flush()
+        return Run(**json.loads(self.process.stdout.readline()))
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def serve() -> None:
+    """Answers lines of [kernel, checked] with a `Run` each."""
+    all_kernels = kernels()
+    with Compiler() as compiler:
+        compilation = compiler.compile(SOURCE.read_text(), tuple(k.name for k in all_kernels))
+    assert compilation.ok, compilation.errors
+    ready = {kernel.name: launch_of(kernel, compilation) for kernel in all_kernels}
+    emulator = Emulator()
+    # Before there was a choice, what was counted came with its traffic.
+    chosen = "traffic" in inspect.signature(emulator.run).parameters
+    for line in sys.stdin:
+        name, checked = json.loads(line)
+        launch, buffers = ready[name]
+        begin = time.process_time()
+        outcome = emulator.run(
+            compilation,
+            (launch,),
+            buffers,
+            checked=checked,
+            counted=checked,
+            **({"traffic": checked} if chosen else {}),
+        )
+        milliseconds = (time.process_time() - begin) * 1e3
+        assert not outcome.findings, outcome.findings[0].describe()
+        print(json.dumps(asdict(Run(milliseconds, outcome.counters.warp_instructions))), flush=True)
+
+
+def summary(runs: list[Run]) -> dict[str, float]:
+    """Median and smallest CPU time of all runs but the first."""
+    times = [run.cpu_ms for run in runs[1:]]
+    return {"median_ms": round(statistics.median(times), 2), "min_ms": round(min(times), 2)}
+
+
 def main() -> None:
     """Prints a table and writes results/emulator_speed.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=15)
-    repeat = parser.parse_args().repeat
-    with Compiler() as compiler:
-        all_kernels = kernels()
-        compilation = compiler.compile(SOURCE.read_text(), tuple(k.name for k in all_kernels))
-    assert compilation.ok, compilation.errors
+    parser.add_argument("--before", type=Path, help="a checkout to compare with")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve()
+        return
+    checkouts = {"now": ROOT}
+    if options.before is not None:
+        checkouts = {"before": options.before.resolve(), **checkouts}
+    sides = {name: Side(checkout) for name, checkout in checkouts.items()}
     rows = []
-    print(f"{'kernel':<14} {'checked':>9} {'bare':>9}   (median ms)")
-    for kernel in all_kernels:
-        launch, buffers = launch_of(kernel, compilation)
+    print(f"{'kernel':<14} {'run':<8}" + "".join(f"{name:>9}" for name in sides) + "   (CPU ms)")
+    for kernel in kernels():
         row: dict[str, Any] = {"kernel": kernel.name}
         for name, checked in (("checked", True), ("bare", False)):
-            emulator = Emulator()
-            times = []
-            for _ in range(repeat + 1):
-                begin = time.perf_counter()
-                outcome = emulator.run(
-                    compilation, (launch,), buffers, checked=checked, counted=checked
-                )
-                times.append((time.perf_counter() - begin) * 1e3)
-            assert not outcome.findings, outcome.findings[0].describe()
-            row[name] = {
-                "median_ms": round(statistics.median(times[1:]), 2),
-                "min_ms": round(min(times[1:]), 2),
-                "first_ms": round(times[0], 2),
-            }
+            runs: dict[str, list[Run]] = {side: [] for side in sides}
+            for _ in range(options.repeat + 1):
+                for side, process in sides.items():
+                    runs[side].append(process.run(kernel.name, checked))
+            row[name] = {side: summary(of_side) for side, of_side in runs.items()}
+            counts = {run.warp_instructions for of_side in runs.values() for run in of_side}
             if checked:
-                row["warp_instructions"] = outcome.counters.warp_instructions
+                (row["warp_instructions"],) = counts
+            medians = [row[name][side]["median_ms"] for side in sides]
+            ratio = f"   {medians[0] / medians[-1]:.2f} times" if len(sides) > 1 else ""
+            print(f"{kernel.name:<14} {name:<8}" + "".join(f"{m:9.2f}" for m in medians) + ratio)
         rows.append(row)
-        checked_ms, bare_ms = row["checked"]["median_ms"], row["bare"]["median_ms"]
-        print(f"{kernel.name:<14} {checked_ms:9.2f} {bare_ms:9.2f}")
-    result = {"environment": describe(), "repeat": repeat, "kernels": rows}
+    for process in sides.values():
+        process.close()
+    result: dict[str, Any] = {"environment": describe(), "repeat": options.repeat}
+    if options.before is not None:
+        result["before"] = commit_of(options.before)
+    result["kernels"] = rows
     (RESULTS / "emulator_speed.json").write_text(json.dumps(result, indent=1) + "\n")
 
 

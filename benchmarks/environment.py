@@ -16,22 +16,26 @@ _PACKAGES = ("numpy", "nvidia-cuda-nvrtc", "torch")
 
 def describe() -> dict[str, object]:
     """What a reader needs to judge or repeat a result."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
-        "commit": commit,
+        "commit": commit_of(ROOT),
         "command": "python " + " ".join([str(Path(sys.argv[0]).name), *sys.argv[1:]]),
     }
+
+
+def commit_of(checkout: Path) -> str:
+    """What a checkout has checked out."""
+    return subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
 
 
 def _cpu() -> str:

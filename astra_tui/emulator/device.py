@@ -178,12 +178,21 @@ class Emulator:
         *,
         checked: bool = True,
         counted: bool = True,
+        traffic: bool = False,
         variation: Variation = PLAIN,
         accepts: Accepts = accept_nothing,
     ) -> RunOutcome:
         """Runs launches in order on fresh buffers; stops at the first finding that fails a case."""
         return self.thread.run(
-            self._run, compilation, launches, buffers, checked, counted, variation, accepts
+            self._run,
+            compilation,
+            launches,
+            buffers,
+            checked,
+            counted,
+            traffic,
+            variation,
+            accepts,
         )
 
     def _run(
@@ -193,6 +202,7 @@ class Emulator:
         buffers: tuple[DeviceBuffer, ...],
         checked: bool,
         counted: bool,
+        traffic: bool,
         variation: Variation,
         accepts: Accepts,
     ) -> RunOutcome:
@@ -206,7 +216,9 @@ class Emulator:
             self.budget + BUDGET_OF_THREADS * _threads(launches) // 1024
         )
         try:
-            call = _Call(loaded, kernels, buffers, budget, checked, counted, variation, accepts)
+            call = _Call(
+                loaded, kernels, buffers, budget, checked, counted, traffic, variation, accepts
+            )
             return call.run(launches, compilation)
         except MemoryError as error:
             return _out_of_memory(str(error), launches, buffers)
@@ -233,6 +245,7 @@ class _Call:
         budget: int,
         checked: bool,
         counted: bool,
+        traffic: bool,
         variation: Variation,
         accepts: Accepts,
     ):
@@ -254,7 +267,7 @@ class _Call:
         self.findings: list[Finding] = []
         self.tallies: dict[str, Tally] = {}
         self.sides: dict[str, Sides] = {}
-        self.traffic = TrafficLog(self.memory) if counted else None
+        self.traffic = TrafficLog(self.memory) if traffic else None
 
     def run(self, launches: tuple[PackedLaunch, ...], compilation: Compilation) -> RunOutcome:
         try:

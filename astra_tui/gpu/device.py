@@ -103,14 +103,15 @@ class CudaDevice:
         *,
         checked: bool = True,
         counted: bool = True,
+        traffic: bool = False,
         variation: Variation = PLAIN,
         accepts: Accepts = accept_nothing,
     ) -> RunOutcome:
         """Runs launches in order on fresh buffers; `checked` repeats them to see them agree.
 
-        Nothing is counted here, whatever `counted` says, and hardware varies as it likes.
+        Nothing is counted here, whatever is asked for, and hardware varies as it likes.
         """
-        del counted, variation, accepts
+        del counted, traffic, variation, accepts
         hidden = hidden_state(compilation) if checked else ()
         if hidden:
             return RunOutcome({b.name: b.content for b in buffers}, hidden)

@@ -208,12 +208,14 @@ class Device(Protocol):
         *,
         checked: bool = True,
         counted: bool = True,
+        traffic: bool = False,
         variation: Variation = PLAIN,
         accepts: Accepts = accept_nothing,
     ) -> RunOutcome:
         """Runs launches in order on fresh buffers.
 
-        `checked` turns access checks on where the device has them; `counted` the counters. What
-        the kernels do wrong is in the outcome's findings; after one that is accepted they continue.
+        `checked` turns access checks on where the device has them; `counted` the counters, and
+        `traffic` the count of bytes that are moved again. What the kernels do wrong is in the
+        outcome's findings; after one that is accepted they continue.
         """
         ...

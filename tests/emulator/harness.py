@@ -45,6 +45,7 @@ def run_kernel(
     read_only: Sequence[int] = (),
     undefined: Sequence[int] = (),
     checked: bool = True,
+    traffic: bool = False,
     budget: int = 300_000,
     variation: Variation = PLAIN,
     cluster: int | tuple[int, ...] = 1,
@@ -82,7 +83,12 @@ def run_kernel(
         cluster=_three(cluster),
     )
     outcome = Emulator(budget).run(
-        compilation, (launch,), tuple(buffers), checked=checked, variation=variation
+        compilation,
+        (launch,),
+        tuple(buffers),
+        checked=checked,
+        traffic=traffic,
+        variation=variation,
     )
     arrays = {
         name: outcome.contents[name].view(array.dtype).reshape(array.shape)

@@ -191,6 +191,7 @@ def test_half_lines_and_parts_of_sectors_are_what_a_gpu_reads(
         kernel=pattern.kernel,
         grid=threads // half_lines.BLOCK,
         block=half_lines.BLOCK,
+        traffic=True,
     )
     assert not ran.findings
     traffic = next(t for t in ran.traffic if t.argument == "a0")

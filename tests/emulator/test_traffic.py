@@ -356,8 +356,9 @@ def test_a_kernel_is_seen_to_move_bytes_again(compiler: Compiler, name: str) -> 
            {body}
     }}"""
     arrays = (np.arange(128, dtype=np.float32), np.zeros(128, np.float32))
-    ran = run_kernel(compiler, source, arrays, grid=2, block=64, read_only=(0,))
+    ran = run_kernel(compiler, source, arrays, grid=2, block=64, read_only=(0,), traffic=True)
     assert not ran.findings
+    assert expected.keys() <= {traffic.argument for traffic in ran.traffic}
     for traffic in ran.traffic:
         if traffic.argument in expected:
             moved, shared, waste = expected[traffic.argument]

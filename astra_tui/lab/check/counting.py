@@ -91,7 +91,7 @@ def count(
     if not compilation.ok:
         return Count(case, Counters(), compilation, ())
     inputs = draw_inputs(task, case)
-    run = run_case(task, source, compilation, resolved, case, inputs, device)
+    run = run_case(task, source, compilation, resolved, case, inputs, device, traffic=True)
     faults = tuple(f for f in run.findings if not f.is_warning)
     counters = run.outcome.counters or Counters()
     problem = judge(case, inputs, run) if judge is not None and not faults else ""

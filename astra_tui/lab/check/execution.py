@@ -96,6 +96,7 @@ def run_case(
     poison: str = POISON_NAN,
     checked: bool = True,
     counted: bool = True,
+    traffic: bool = False,
     variation: Variation = PLAIN,
 ) -> Run:
     """Runs the launches of a case on fresh buffers. Raises PlanError where arguments do not fit."""
@@ -116,6 +117,7 @@ def run_case(
         buffers,
         checked=checked,
         counted=counted,
+        traffic=traffic,
         variation=variation,
         accepts=accepts_of(task, source),
     )

@@ -45,11 +45,12 @@ class _Recorder:
         *,
         checked: bool = True,
         counted: bool = True,
+        traffic: bool = False,
         variation: Variation = PLAIN,
         accepts: Accepts = accept_nothing,
     ) -> RunOutcome:
         """Keeps launches and buffers."""
-        del compilation, checked, counted, variation, accepts
+        del compilation, checked, counted, traffic, variation, accepts
         self.launches, self.buffers = launches, buffers
         return RunOutcome({b.name: b.content for b in buffers})
 
