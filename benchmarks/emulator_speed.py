@@ -30,6 +30,9 @@ from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
 
 TOKENS, WIDTH = 16, 4096
 HEADS, HEAD_DIM = 512, 128
+KINDS = {"profiled": (True, True), "checked": (True, False), "bare": (False, False)}
+"""Whether accesses are checked and counted, and whether what is moved again is counted: as a
+profile runs workloads, as a check runs its cases, and as a check runs them again."""
 SOURCE = Path(__file__).parent / "kernels" / "rows.cu"
 
 
@@ -124,11 +127,11 @@ class Side:
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, kernel: str, checked: bool) -> Run:
+    def run(self, kernel: str, kind: str) -> Run:
         """Runs one kernel once."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps([kernel, checked]) + "\n")
+        self.process.stdin.write(json.dumps([kernel, kind]) + "\n")
         self.process.stdin.flush()
         return Run(**json.loads(self.process.stdout.readline()))
 
@@ -140,7 +143,7 @@ class Side:
 
 
 def serve() -> None:
-    """Answers lines of [kernel, checked] with a `Run` each."""
+    """Answers lines of [kernel, kind] with a `Run` each."""
     all_kernels = kernels()
     with Compiler() as compiler:
         compilation = compiler.compile(SOURCE.read_text(), tuple(k.name for k in all_kernels))
@@ -150,7 +153,8 @@ def serve() -> None:
     # Before there was a choice, what was counted came with its traffic.
     chosen = "traffic" in inspect.signature(emulator.run).parameters
     for line in sys.stdin:
-        name, checked = json.loads(line)
+        name, kind = json.loads(line)
+        checked, traffic = KINDS[kind]
         launch, buffers = ready[name]
         begin = time.process_time()
         outcome = emulator.run(
@@ -159,7 +163,7 @@ def serve() -> None:
             buffers,
             checked=checked,
             counted=checked,
-            **({"traffic": checked} if chosen else {}),
+            **({"traffic": traffic} if chosen else {}),
         )
         milliseconds = (time.process_time() - begin) * 1e3
         assert not outcome.findings, outcome.findings[0].describe()
@@ -190,11 +194,11 @@ def main() -> None:
     print(f"{'kernel':<14} {'run':<8}" + "".join(f"{name:>9}" for name in sides) + "   (CPU ms)")
     for kernel in kernels():
         row: dict[str, Any] = {"kernel": kernel.name}
-        for name, checked in (("checked", True), ("bare", False)):
+        for name, (checked, _) in KINDS.items():
             runs: dict[str, list[Run]] = {side: [] for side in sides}
             for _ in range(options.repeat + 1):
                 for side, process in sides.items():
-                    runs[side].append(process.run(kernel.name, checked))
+                    runs[side].append(process.run(kernel.name, name))
             row[name] = {side: summary(of_side) for side, of_side in runs.items()}
             counts = {run.warp_instructions for of_side in runs.values() for run in of_side}
             if checked:

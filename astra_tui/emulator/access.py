@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +34,7 @@ CLUSTER = "cluster"
 """Shared memory of any block of the cluster."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """Where an access goes: the bytes of a memory, and an offset into them for each lane."""
 
     views: dict[int, Any]

@@ -14,8 +14,7 @@ enough to answer, for any writer, whether someone else has read with nothing in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,8 +32,7 @@ def _lane(thread: Any) -> Any:
     return (thread - 1) & ((1 << _WARP_BITS) - 1)
 
 
-@dataclass(frozen=True)
-class Accessors:
+class Accessors(NamedTuple):
     """Who makes an access, one entry a word.
 
     `thread` counts from 1, its upper bits being the block, its bits above the fifth the warp.
@@ -87,8 +85,7 @@ Unchanged = Callable[[], Any]
 """Computes, word by word, whether a store writes the value that is there already."""
 
 
-@dataclass(frozen=True)
-class _Reads:
+class _Reads(NamedTuple):
     """Reads by lanes of the warp that writes now: when they were, and by which steps."""
 
     time: Any

@@ -8,8 +8,7 @@ those of its words first, so what is found is the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,8 +30,7 @@ _READ_TABLES = "reader", "read_epoch", "read_time", "read_step"
 _KEY, _EPOCH, _TIME, _STEP = range(4)
 
 
-@dataclass(frozen=True)
-class _StretchAccess:
+class _StretchAccess(NamedTuple):
     """Who touches stretches: keys and epochs, a row and a stretch each."""
 
     key: Any

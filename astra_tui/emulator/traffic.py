@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -98,8 +98,7 @@ class TrafficLog:
         return tuple(t for t in found if t.loaded or t.stored)
 
 
-@dataclass(frozen=True)
-class _Access:
+class _Access(NamedTuple):
     """One access by the lanes of a group to one buffer: the bytes that the requests of warps want,
     each once for a warp, as stretches without gaps.
     """
