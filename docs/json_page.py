@@ -30,6 +30,7 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.environment import Difference, Environment
 from astra_tui.model.events import CallReserved
+from astra_tui.model.experience import Experience, PredictionRecord
 from astra_tui.model.export import ExportReport, ExportStep
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import EnergyUse, GpuIdentity
@@ -105,6 +106,7 @@ ANSWERS = {
     "astra-tui bench --json": answers.BenchAnswer,
     "astra-tui audit --json": answers.AuditAnswer,
     "astra-tui report --json": answers.ReportAnswer,
+    "astra-tui memory --json": answers.MemoryAnswer,
     "astra-tui export --json": ExportReport,
     "astra-tui sessions --json": answers.SessionsAnswer,
     "astra-tui replay --json": answers.ReplayAnswer,
@@ -136,7 +138,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     answers.BenchSource, answers.BenchComparison, Timing, WorkloadTiming, PairedEnergy, EnergyUse,
     PairedTime,
     Ratio, PaperTime, Floor, Caveat, Probe, Layer, CandidateReport, FinalTiming, RoundReport,
-    ProposalReport, EvidenceReport, CitationReport, DecisionReport, Prediction, Score, LedgerEntry,
+    ProposalReport, EvidenceReport, CitationReport, DecisionReport, Prediction, Score, LedgerEntry, Experience, PredictionRecord,
     Usage, CallReserved,
     SessionSummary, Trust, Signed, Integrity, Flaw, Environment, Difference,
     CandidateVerification, CounterPair, TimingPair, AuditSummary, AuditHead, KindSum, AuditRecord,

@@ -28,6 +28,7 @@ for _number in (signal.SIGQUIT, signal.SIGHUP):
 
 # The same cases every time, so that expected values are computed once; tests of seeds choose some.
 os.environ.setdefault("ASTRA_TUI_SEED", "0")
+os.environ["ASTRA_TUI_MEMORY"] = "off"
 os.environ.setdefault("ASTRA_TUI_CACHE", str(ROOT / ".astra" / "test-cache"))
 
 OWN_SOURCES = sorted(f for own in ROOT.glob("kernels/*/tuned.cu") for f in own.parent.glob("*.cu"))

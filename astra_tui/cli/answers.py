@@ -11,6 +11,7 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.environment import Difference, Environment
+from astra_tui.model.experience import Experience, PredictionRecord
 from astra_tui.model.export import ExportStep
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import GpuIdentity
@@ -389,6 +390,14 @@ class EngineEntry(msgspec.Struct, frozen=True):
     status: str
     pid: int
     host: str
+
+
+class MemoryAnswer(msgspec.Struct, frozen=True):
+    """`memory --json`."""
+
+    file: str
+    plans: tuple[Experience, ...]
+    ledger: tuple[PredictionRecord, ...]
 
 
 class EnginesAnswer(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ SUMMARIES = {
     "new": "make a kernel task from a CUDA source",
     "doctor": "try what is installed, and say what is missing",
     "sessions": "list sessions",
+    "memory": "list, export or forget what was tried on this machine",
     "replay": "show a saved session again",
     "resume": "resume a session",
     "fork": "branch a session at a given point",

@@ -37,6 +37,7 @@ def brief_on(
         profile=known.profile,
         tried=tuple(_tried(state, text_of, base)),
         constraints=constraints_of(state, text_of),
+        recalled=_recalled(state, round_),
         analysis=analysis,
         timing=known.timings[-1].timing if known.timings else None,
         gpu=state.device.gpu if state.device else None,
@@ -62,6 +63,14 @@ def _open_conditions(state: SessionState, round_: int, base: str) -> Iterator[Co
             if condition.text not in seen:
                 seen.add(condition.text)
                 yield condition
+
+
+def _recalled(state: SessionState, round_: int) -> tuple[str, ...]:
+    found = state.round(round_).recalled if round_ < len(state.rounds) else None
+    if found is None:
+        return ()
+    own = f"predictions of yours on this machine: {found.predictions}"
+    return (*(one.describe() for one in found.known), *([own] if found.predictions else []))
 
 
 def _tried(state: SessionState, text_of: Callable[[str], str], source: str) -> Iterator[Tried]:

@@ -19,6 +19,7 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Team
+from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import has_session, journal_path, state_of
 
@@ -84,10 +85,12 @@ def build_engine(
     wait_for_engineer: bool,
     calls: JournaledCalls | None = None,
     device: DeviceChoice | None = None,
+    memory: ExperienceStore | None = None,
 ) -> Engine:
     """An engine on a session. `settings` may differ from those that the session began with.
 
-    `calls` is the one that the team was given for its calls of models.
+    `calls` is the one that the team was given for its calls of models; `memory` is that of this
+    machine, and None remembers nothing.
     """
     engine = Engine(
         task,
@@ -98,6 +101,7 @@ def build_engine(
         _policies(settings, session.state),
         wait_for_engineer=wait_for_engineer,
         device=device,
+        memory=memory,
     )
     if calls is not None:
         calls.open(engine.record)

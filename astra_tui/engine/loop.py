@@ -27,6 +27,7 @@ from astra_tui.engine.candidate_steps import (
 from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
 from astra_tui.engine.environment import current_versions
+from astra_tui.engine.experience import Recollection
 from astra_tui.engine.gpu_watch import GpuWatch
 from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.pending_questions import PendingQuestions
@@ -38,7 +39,7 @@ from astra_tui.engine.workbench import DraftLabs
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.added_cases import check_added_case
-from astra_tui.model.author import Author
+from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.compilation import describe_errors
 from astra_tui.model.errors import UserError
@@ -69,6 +70,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.team import BudgetSpent, Team, TeamUnavailable
 from astra_tui.model.verdict import Outcome
 from astra_tui.sessions.client import user_at_terminal
+from astra_tui.sessions.experience import ExperienceStore
 
 MAX_LOST = 2
 """Rounds in a row that may be lost to failures of the model or its server."""
@@ -88,6 +90,7 @@ class Engine:
         *,
         wait_for_engineer: bool = False,
         device: DeviceChoice | None = None,
+        memory: ExperienceStore | None = None,
     ):
         device = device or DeviceChoice()
         self._device = device
@@ -97,6 +100,7 @@ class Engine:
         self.desk = PendingQuestions()
         self.control = Control(self.record)
         self._settings = settings
+        self._recollection = Recollection(self.record, task, memory)
         processes = max(1, min(settings.candidates, os.cpu_count() or 1))
         lab = Lab(task, device.name, processes, self._quiet, seed=state.seed)
         drafts = DraftLabs(lab)
@@ -310,6 +314,7 @@ class Engine:
         self.record.emit(
             RoundClosed(number, lost=all(p.lost for p in self.state.round(number).proposals))
         )
+        self._recollection.remember(number)
         self._require_answers()
 
     def _require_answers(self) -> None:
@@ -335,6 +340,7 @@ class Engine:
         await self._read_hardware(self.state.round(number).base, number)
         self.record.emit(StageBegan("plan", number))
         await self._read_profile(number)
+        self._recollection.recall(number, self._bottleneck(number), self._planner())
         brief = self._context.brief(ProposalId(number))
         answer = await self._context.team.plan(brief, self._settings.candidates, self._stream)
         for index, draft in enumerate(answer.plans):
@@ -342,6 +348,17 @@ class Engine:
             self.record.emit(PlanProposed(number, index, plan, draft.author))
         lost = answer.lost and not answer.plans
         self.record.emit(PlanningFinished(number, answer.reason, answer.refused, lost))
+
+    def _bottleneck(self, number: int) -> str:
+        """What the profiling agent said of the base, else what the latest plan saw."""
+        known = self.state.candidate(self.state.round(number).base)
+        said = [a.text for a in known.analyses if a.role == Role.PROFILING]
+        plans = [p.plan.bottleneck for r in self.state.rounds for p in r.proposals]
+        return (said or plans or [""])[-1]
+
+    def _planner(self) -> str:
+        author = self._context.team.author_of(Role.PLANNING)
+        return author.name if author.kind is AuthorKind.MODEL else ""
 
     async def _read_hardware(self, candidate: str, round_: int) -> None:
         if self._settings.ncu:

@@ -25,6 +25,7 @@ from astra_tui.model.task import KernelTask, find_task
 from astra_tui.model.team import Team
 from astra_tui.sessions.branches import has_run_since
 from astra_tui.sessions.engines import RunRequest
+from astra_tui.sessions.experience import ExperienceStore, memory_file
 from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
 from astra_tui.sessions.store import new_session_folder
@@ -111,6 +112,7 @@ def _engine(
             wait_for_engineer=wait_for_engineer,
             calls=calls,
             device=device,
+            memory=ExperienceStore(file) if (file := memory_file()) is not None else None,
         )
     except BaseException:
         session.journal.close()

@@ -25,6 +25,7 @@ from astra_tui.model.check import (
 )
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.constraints import Ruling
+from astra_tui.model.experience import Experience
 from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
@@ -93,6 +94,15 @@ class RoundOpened(Event, frozen=True, tag="round_opened"):
     round: int
     parent: int
     base: str
+
+
+class MemoryRecalled(Event, frozen=True, tag="memory_recalled"):
+    """What earlier sessions of this machine tell the planning of a round, the likeliest first."""
+
+    round: int
+    known: tuple[Experience, ...]
+    predictions: str = ""
+    """How predictions of the same team and model came out so far."""
 
 
 class PlanProposed(Event, frozen=True, tag="plan_proposed"):
@@ -482,7 +492,8 @@ class TextStreamed(Transient, frozen=True, tag="text_streamed"):
 
 
 AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
-    SessionOpened, EngineStarted, RoundOpened, PlanProposed, PlanningFinished, ApprovalAsked,
+    SessionOpened, EngineStarted, RoundOpened, MemoryRecalled, PlanProposed, PlanningFinished,
+    ApprovalAsked,
     DecisionTaken, RejectionTakenBack, CodeWritten, CodeFailed, DiffReviewed, CompileFinished,
     CheckStarted,
     CaseChecked, CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened,

@@ -34,6 +34,7 @@ from astra_tui.model.events import (
     Event,
     ExchangeMade,
     HardwareCountersRead,
+    MemoryRecalled,
     NoteAdded,
     Paused,
     PlanningFinished,
@@ -201,6 +202,10 @@ def _proposed(state: SessionState, event: PlanProposed) -> SessionState:
         raise ImpossibleEvent(f"proposal {event.proposal} after {len(before)} others")
     made = ProposalState(event.proposal, event.plan, event.author)
     return _round(state, event.round, proposals=(*before, made))
+
+
+def _recalled(state: SessionState, event: MemoryRecalled) -> SessionState:
+    return _round(state, event.round, recalled=event)
 
 
 def _plans_ended(state: SessionState, event: PlanningFinished) -> SessionState:
@@ -419,6 +424,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     SessionOpened: _opened,
     EngineStarted: _started,
     RoundOpened: _round_opened,
+    MemoryRecalled: _recalled,
     PlanProposed: _proposed,
     PlanningFinished: _plans_ended,
     ApprovalAsked: _asked,

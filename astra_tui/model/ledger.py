@@ -8,12 +8,10 @@ from collections.abc import Iterable
 import msgspec
 
 from astra_tui.model.author import AuthorKind
+from astra_tui.model.experience import SMALLEST_RATIO
 from astra_tui.model.plan import Counter, Plan, Prediction
 from astra_tui.model.state import ProposalState, SessionState
 from astra_tui.model.verdict import Comparison, Outcome
-
-SMALLEST_RATIO = 1e-3
-"""Ratios below count as this one: a counter that falls to 0 has no logarithm."""
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -66,11 +64,12 @@ def ledger(state: SessionState) -> tuple[LedgerEntry, ...]:
     for round_ in state.rounds:
         for proposal in round_.proposals:
             plan = state.plan_of(round_.number, proposal.index)
-            kept.setdefault(_owner(state, proposal, plan), []).append((proposal, plan))
+            kept.setdefault(owner_of(state, proposal, plan), []).append((proposal, plan))
     return tuple(_entry(*owner, plans) for owner, plans in kept.items())
 
 
-def _owner(state: SessionState, proposal: ProposalState, plan: Plan) -> tuple[str, str]:
+def owner_of(state: SessionState, proposal: ProposalState, plan: Plan) -> tuple[str, str]:
+    """Team and model whose plan it is; one that the engineer edited is the engineer's."""
     if plan != proposal.plan or proposal.author.kind is AuthorKind.ENGINEER:
         return AuthorKind.ENGINEER.value, ""
     team = state.opened.settings.team.value if state.opened else ""

@@ -22,6 +22,7 @@ from astra_tui.model.events import (
     DeviceOpened,
     DiffReviewed,
     ErrorOccurred,
+    MemoryRecalled,
     NoteAdded,
     SessionClosed,
     SessionOpened,
@@ -135,6 +136,8 @@ class RoundState(msgspec.Struct, frozen=True):
     """Whether there is no plan because the model or its server gave nothing that can be used."""
     lost: bool = False
     """Whether it was lost to a failure of the model or its server: it is closed and not done."""
+    recalled: MemoryRecalled | None = None
+    """What earlier sessions of this machine told its planning."""
     elsewhere: str = ""
     """The device on which it ended, where the session has gone on to one of another kind."""
 

@@ -122,6 +122,8 @@ class Brief:
     tried: tuple[Tried, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     """What the engineer said, which binds; oldest first."""
+    recalled: tuple[str, ...] = ()
+    """What earlier sessions of this machine brought, each with its source, the likeliest first."""
     analysis: str = ""
     """What the profiling agent made of the profile."""
     timing: Timing | None = None

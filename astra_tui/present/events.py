@@ -24,6 +24,7 @@ from astra_tui.model.events import (
     Event,
     ExchangeMade,
     HardwareCountersRead,
+    MemoryRecalled,
     NoteAdded,
     Paused,
     PlanningFinished,
@@ -70,6 +71,11 @@ def _of_plans(event: Event) -> Phrase | None:
             return Phrase(f"round 0: the baseline {short(event.base)}", Tone.TITLE)
         case RoundOpened():
             return Phrase(f"round {event.round}, from {short(event.base)}", Tone.TITLE)
+        case MemoryRecalled(known=known):
+            if not known:
+                return None
+            words = f"memory: {len(known)} plans of earlier sessions fit, such as"
+            return Phrase(f"{words} {known[0].describe()}", Tone.DIM)
         case PlanProposed():
             who = plan_words(event.plan, event.author.describe())
             return Phrase(f"plan {event.proposal + 1}: {event.plan.title} ({who})", Tone.ACCENT)

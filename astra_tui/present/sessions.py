@@ -7,10 +7,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from astra_tui.model.experience import Experience, PredictionRecord
+from astra_tui.present import numbers
 from astra_tui.present.document import Block, Line, Paragraph, Table, badge
 from astra_tui.present.numbers import minute
-from astra_tui.present.tones import Phrase, Tone
-from astra_tui.present.words import NOTHING_BETTER, best_of
+from astra_tui.present.tones import Phrase, Tone, tone_of
+from astra_tui.present.words import NOTHING_BETTER, best_of, words_of
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.sessions.wire import Welcome
 
@@ -56,6 +58,26 @@ def _row(depth: int, s: SessionSummary) -> tuple[Line, ...]:
         name = f"{'  ' * depth}{s.name} (from {origin}event {s.fork_seq})"
     cells = (name, s.task, s.team, s.device, s.status, str(s.rounds), minute(s.started))
     return *((cell,) for cell in cells), (badge(Phrase(s.result or "-", Tone(s.tone))),)
+
+
+def memory_blocks(known: Sequence[Experience], records: Sequence[PredictionRecord]) -> list[Block]:
+    """One row a plan that was tried, latest last; then how predictions came out."""
+    columns = "plan", "operator", "GPU", "outcome", "predicted", "measured", "what"
+    rows = tuple(_tried_row(one) for one in known)
+    ledger = tuple(((f"{r.team} {r.model}".strip(),), (r.describe(),)) for r in records)
+    return [Table("", columns, rows), Table("Predictions", ("team", "so far"), ledger)]
+
+
+def _tried_row(one: Experience) -> tuple[Line, ...]:
+    expected, counter = one.prediction, one.prediction.counter.value
+    bounds, measured = expected.speedup, one.ratios.get(counter)
+    if one.speedup is not None and bounds is not None:
+        predicted, found = f"{bounds[0]:.2f}x to {bounds[1]:.2f}x", numbers.speedup(one.speedup)
+    else:
+        predicted = f"{counter.replace('_', ' ')} x{expected.counter_ratio:.2f}"
+        found = "-" if measured is None else f"x{measured:.2f}"
+    outcome = badge(Phrase(words_of(one.outcome), tone_of(one.outcome)))
+    return (one.id,), (one.operator,), (one.gpu,), (outcome,), (predicted,), (found,), (one.title,)
 
 
 def engines_blocks(engines: Sequence[Welcome]) -> list[Block]:

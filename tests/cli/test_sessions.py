@@ -9,14 +9,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from astra_tui.cli.answers import EnginesAnswer, SessionsAnswer
+from astra_tui.cli.answers import EnginesAnswer, MemoryAnswer, SessionsAnswer
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.reading import journal_path, read_journal
 from tests.cli.command import Shell
 from tests.conftest import ROOT
 from tests.quick import write_quick_task
+from tests.sessions.samples import EXPERIENCE
 
 ENGINE = """
 import asyncio, sys
@@ -126,3 +129,25 @@ def test_stop_wants_one_session_or_all(shell: Shell) -> None:
         outcome = shell.run("stop", *arguments)
         assert outcome.code == ExitCode.BAD_INPUT
         assert "name one session, or say --all" in outcome.err
+
+
+def test_the_memory_is_listed_exported_and_forgotten(shell: Shell) -> None:
+    file = shell.folder / "home" / ".local" / "share" / "astra-tui" / "memory.jsonl"
+    empty = shell.run("memory")
+    assert (empty.code, str(file) in empty.err) == (0, True)
+    ExperienceStore(file).add([EXPERIENCE, replace(EXPERIENCE, session="new", operator="rmsnorm")])
+    listed = shell.run("memory", "--operator", "silu_and_mul")
+    assert "old/2.1" in listed.out
+    assert "new/2.1" not in listed.out
+    answer = msgspec.json.decode(shell.run("memory", "--json").out, type=MemoryAnswer)
+    assert [one.id for one in answer.plans] == ["old/2.1", "new/2.1"]
+    assert (answer.ledger[0].plans, answer.file) == (2, str(file))
+    assert shell.run("memory", "--export", "out.jsonl").code == 0
+    assert (shell.folder / "out.jsonl").read_bytes() == file.read_bytes()
+    wrong = shell.run("memory", "--forget", "olt/2.1")
+    assert (wrong.code, "old/2.1" in wrong.err) == (2, True)
+    assert shell.run("memory", "--forget", "old").code == 0
+    assert [one.session for one in ExperienceStore(file).read()] == ["new"]
+    assert shell.run("memory", "--forget", "all").code == 0
+    assert not file.read_bytes()
+    assert shell.run("memory", ASTRA_TUI_MEMORY="off").code == 2

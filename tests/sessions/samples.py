@@ -38,6 +38,7 @@ from astra_tui.model.events import (
     Event,
     ExchangeMade,
     HardwareCountersRead,
+    MemoryRecalled,
     NoteAdded,
     Paused,
     PlanningFinished,
@@ -58,6 +59,7 @@ from astra_tui.model.events import (
     VerdictReached,
     WorkloadTimed,
 )
+from astra_tui.model.experience import Experience
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.fold import apply
 from astra_tui.model.gpu import GpuIdentity
@@ -266,6 +268,7 @@ def whole_session() -> list[Event]:
         CallReserved(1, "plan", 400, 0.5),
         ExchangeMade("plan", "qwen3", "request", "reply", 100, 20, 1.5, 0.25, call=1),
         StepRemembered("prompt", "answer"),
+        MemoryRecalled(1, (EXPERIENCE,), "2 plans, 1 better"),
         PlanProposed(1, 0, PLAN, PLAYBOOK),
         PlanningFinished(1, "", ("hoist: there is no loop",)),
         ApprovalAsked(PLAN_QUESTION),
@@ -301,6 +304,11 @@ def whole_session() -> list[Event]:
     ]
 
 
+EXPERIENCE = Experience(
+    "old", 2, 0, "2026-11-20T10:00:00+00:00", "NVIDIA H100", "silu_and_mul", "llm", "qwen3",
+    "pairs", "narrow loads", "load pairs", "", PLAN.prediction, Outcome.BETTER, "fewer",
+    {PLAN.prediction.counter.value: 0.6}, Ratio(1.25, 1.2, 1.3, 60),
+)  # fmt: skip
 NOTE = Constraint(Origin.NOTE, "mind the tail")
 RULINGS = (
     Ruling(NOTE, "mind the tail", Compliance.BROKEN, Judge.MODEL, "the tail is cut", 9),

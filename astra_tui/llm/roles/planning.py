@@ -148,6 +148,7 @@ def planning_prompt(brief: Brief, count: int, moves: OfferedMoves, seen: str = "
             "profile": Data("profile", measured_text(brief)),
             "analysis": Data("analysis by an agent", brief.analysis),
             "tried": Data("earlier plans", tried_text(brief.tried)),
+            "recalled": Data("earlier sessions", "\n".join(brief.recalled)),
             "said": Data("words of the engineer", said_text(brief)),
             "device": Data("device", device_text(brief)),
             "moves": Data("playbook moves", moves.listing()),

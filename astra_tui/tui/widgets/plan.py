@@ -109,6 +109,10 @@ class PlanPane(Pane):
             page.paragraph(f"No plan: {round_.no_plan}")
         elif not view.streams:
             page.paragraph("No plan yet.", Tone.DIM)
+        if round_ is not None and round_.recalled is not None and round_.recalled.known:
+            page.heading("Earlier sessions on this machine")
+            for one in round_.recalled.known:
+                page.paragraph(one.describe(), Tone.DIM, indent=2)
         if round_ is not None and round_.refused:
             _draw_refused(page, round_.refused, self._unfolded)
         if self._streams_here(view):
