@@ -104,7 +104,7 @@ class OutputError(msgspec.Struct, frozen=True, omit_defaults=True):
     first: tuple[WrongElement, ...] = ()
     """The first wrong elements, where they are known one by one."""
     pattern: str = ""
-    """Where all of them are, in words, as in "columns from d - d % 8 (8) on, in all rows"."""
+    """Where all of them are, in words, as in "in columns from d - d % 8 (8) on, in all rows"."""
 
     @property
     def ok(self) -> bool:
@@ -112,12 +112,9 @@ class OutputError(msgspec.Struct, frozen=True, omit_defaults=True):
         return not self.problem
 
     def describe_wrong(self) -> list[str]:
-        """What is wrong, where, and the first of it: a line each; none where it is right."""
-        if self.ok:
-            return []
-        where = f", {self.pattern}" if self.pattern else ""
-        lines = [f"{self.argument}: {self.problem}{where}"]
-        return lines + [
+        """Where it is wrong, and the first wrong elements: a line each; none where it is right."""
+        where = [f"{self.argument} is wrong {self.pattern}"] if self.pattern else []
+        return where + [
             f"{self.argument}[{', '.join(map(str, e.at))}] is {e.got:.6g}, "
             f"should be {e.expected:.6g}"
             for e in self.first

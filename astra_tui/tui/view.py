@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from astra_tui.model.approval import Question
-from astra_tui.model.events import CodeWritten, ExchangeMade, RoundsTimed, StageBegan
+from astra_tui.model.events import CodeWritten, ExchangeMade, RoundsTimed, StageBegan, ToolUsed
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.present.events import describe
@@ -23,13 +23,16 @@ class Choice(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """One event in words, with the number of its record. `exchange` leads to prompt and reply."""
+    """One event in words, with the number of its record.
+
+    `exchange` leads to prompt and reply of a call, or to what a tool was given and told.
+    """
 
     number: int
     time: str
     text: str
     tone: Tone
-    exchange: ExchangeMade | None = None
+    exchange: ExchangeMade | ToolUsed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ def entry_of(record: Record) -> LogEntry | None:
     event, said = record.event, describe(record.event)
     if said is None:
         return None
-    exchange = event if isinstance(event, ExchangeMade) else None
+    exchange = event if isinstance(event, ExchangeMade | ToolUsed) else None
     return LogEntry(record.seq, record.time, *said, exchange)
 
 

@@ -189,7 +189,7 @@ def test_a_draft_is_timed_once_it_has_passed(
     tmp_path: Path, task: KernelTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    bench = bench_at(tmp_path / "run", task)
+    bench = bench_at(tmp_path / "run", task, seconds=10_000.0)
     gpu = ScriptedLab(task, "cuda:0")
     bench = replace(bench, labs=DraftLabs(bench.labs.emulator, gpu))
     box = open_toolbox(brief_of(task, bench=bench), Role.CODING)

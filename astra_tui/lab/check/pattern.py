@@ -33,22 +33,34 @@ def pattern_of(wrong: Any, sizes: Sequence[str]) -> str:
 
 
 def _along(name: str, size: str, found: Any, length: int) -> str:
-    """The indices of one axis, as in "columns from d - d % 8 (8) on"."""
+    """The indices of one axis, as in "in columns from d - d % 8 (8) on"."""
     first, last = int(found[0]), int(found[-1])
     if len(found) == length:
         return f"in all {name}"
     if first == last:
-        return f"{name} {_bound(first, size, length)} alone"
+        return f"in {name} {_bound(first, size, length)} alone"
     if last - first + 1 == len(found):
         if last == length - 1:
-            return f"{name} from {_bound(first, size, length)} on"
+            return f"in {name} from {_bound(first, size, length)} on"
         if first == 0:
-            return f"{name} before {_bound(last + 1, size, length)}"
-        return f"{name} {first} to {last}"
-    steps = np.diff(found)
-    if (steps == steps[0]).all() and first < steps[0] and last + steps[0] >= length:
-        return f"every {steps[0]} {name} from {first}"
-    return f"{len(found)} of {length} {name} from {first} to {last}"
+            return f"in {name} before {_bound(last + 1, size, length)}"
+        return f"in {name} {first} to {last}"
+    if regular := _regular(found, length):
+        return f"in {name}, {regular}"
+    if missing := _regular(np.setdiff1d(np.arange(length), found), length):
+        return f"in all {name} but {missing}"
+    return f"in {len(found)} of {length} {name} from {first} to {last}"
+
+
+def _regular(indices: Any, length: int) -> str:
+    """Indices of the same remainder, in words; "" where they are not all of it."""
+    if len(indices) == 1:
+        return str(indices[0])
+    steps = np.diff(indices)
+    step, first = int(steps[0]), int(indices[0])
+    if (steps != step).any() or first >= step or indices[-1] + step < length:
+        return ""
+    return f"every {step} from {first}"
 
 
 def _bound(index: int, size: str, length: int) -> str:

@@ -218,7 +218,9 @@ class Toolbox:
 
     async def _list_moves(self, _arguments: Json) -> str:
         assert self.moves is not None
-        return await self._look_up("list_moves", "", self.moves.listing)
+        listing = self.moves.listing()
+        text = f"moves that apply: {len(self.moves.proposals)}\n{listing}"
+        return await self._look_up("list_moves", "", lambda: text)
 
     async def _preview_move(self, arguments: Json) -> str:
         moves, name = self.moves, str(arguments["name"])
@@ -301,6 +303,8 @@ def _compared(counters: Counters, base: Counters | None) -> str:
     words = []
     for key in COMPARED:
         new, old = (int(getattr(c, key)) for c in (counters, base))
+        if not new and not old:
+            continue
         change = f" (base {old}, {new / old - 1:+.1%})" if old and new != old else ""
         change = f" (base {old})" if not old and new else change
         words.append(f"{new} {key.replace('_', ' ')}{change}")

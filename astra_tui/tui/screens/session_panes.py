@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import ExchangeMade
+from astra_tui.model.events import ExchangeMade, ToolUsed
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.folder import read_blob
@@ -240,16 +240,23 @@ class SessionPanes(Screen[None], inherit_bindings=False):
     def _exchange_opened(self, event: LogPane.ExchangeOpened) -> None:
         self.show_exchange(event.exchange)
 
-    def show_exchange(self, exchange: ExchangeMade) -> None:
-        """A prompt and its reply, as they are in the session."""
+    def show_exchange(self, exchange: ExchangeMade | ToolUsed) -> None:
+        """A prompt and its reply, or a tool's answer and draft, as they are in the session."""
+        if isinstance(exchange, ToolUsed):
+            title = f"{exchange.role.value} agent: {exchange.tool} {exchange.subject}".rstrip()
+            parts = {"ANSWER": exchange.answer, "DRAFT": exchange.draft}
+        else:
+            title = f"{exchange.model} for {exchange.purpose}"
+            parts = {"PROMPT": exchange.request, "REPLY": exchange.reply}
         try:
-            request = self.read_text(exchange.request)
-            reply = self.read_text(exchange.reply) if exchange.reply else ""
+            texts = {name: self.read_text(hash_) for name, hash_ in parts.items() if hash_}
         except UserError as error:
             self.app.report(error)
             return
-        text = f"PROMPT\n\n{request}\n\nREPLY\n\n{reply or exchange.error}"
-        self.app.push_screen(TextDialog(f"{exchange.model} for {exchange.purpose}", text))
+        if isinstance(exchange, ExchangeMade):
+            texts.setdefault("REPLY", exchange.error)
+        text = "\n\n".join(f"{name}\n\n{text}" for name, text in texts.items())
+        self.app.push_screen(TextDialog(title, text))
 
     def show_line(self, line: int) -> None:
         """Brings up the source with its cursor on a line, counted from 1."""

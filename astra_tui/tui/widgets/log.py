@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.message import Message
 
-from astra_tui.model.events import ExchangeMade
+from astra_tui.model.events import ExchangeMade, ToolUsed
 from astra_tui.model.visible import visible
 from astra_tui.present.numbers import dollars
 from astra_tui.present.tones import Tone
@@ -21,14 +21,14 @@ class LogPane(RowsPane):
     TITLE = "Log"
     HELP = (
         "What happened, newest last; the journal holds all of it. Enter on a call of a model "
-        "opens the prompt and the reply. The pane follows the newest line while its cursor is "
-        "there."
+        "opens the prompt and the reply, on a tool of an agent its answer and draft. The pane "
+        "follows the newest line while its cursor is there."
     )
 
     class ExchangeOpened(Message):
-        """A prompt and its reply are to be shown."""
+        """A prompt and its reply, or a tool's draft and answer, are to be shown."""
 
-        def __init__(self, exchange: ExchangeMade):
+        def __init__(self, exchange: ExchangeMade | ToolUsed):
             super().__init__()
             self.exchange = exchange
 
@@ -92,10 +92,17 @@ class LogPane(RowsPane):
         self.cursor = next(rows, last)
 
 
+_KEYS = {
+    ExchangeMade: "  (enter: prompt and reply)",
+    ToolUsed: "  (enter: what it told)",
+    type(None): "",
+}
+
+
 def _entry_lines(entry: LogEntry, width: int) -> list[Line]:
     lines: list[Line] = []
     time = entry.time[11:19].ljust(_TIME)
-    text = entry.text + ("  (enter: prompt and reply)" if entry.exchange else "")
+    text = entry.text + _KEYS[type(entry.exchange)]
     for line in wrapped(visible(text.strip()), width - _TIME):
         lines.append((Span(time, Tone.DIM), Span(line, entry.tone)))
         time = " " * _TIME
