@@ -255,18 +255,22 @@ def test_a_reference_that_fails_is_named_with_its_line(tmp_path: Path, compiler:
     for file in (KERNELS / "silu_and_mul").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     reference = tmp_path / "reference.py"
-    for text, words in (
-        ("def reference(input):\n    return {'out': input / nothing}\n", "line 2: NameError"),
-        ("def reference(inputs):\n    return {}\n", "asks for 'inputs'"),
-        ("def reference(input):\n    return {}\n", "returns no 'out'"),
-        ("def reference(input):\n    return {'out': input}\n", "of shape"),
-        ("def reference(input):\n    return input\n", "has to return a dict"),
-        ("x = 1\n", "has to define a function reference"),
-        ("def reference(input:\n", "SyntaxError"),
+    for opened, text, words in (
+        (
+            Oracle,
+            "def reference(input):\n    return {'out': input / nothing}\n",
+            "line 2: NameError",
+        ),
+        (Oracle, "def reference(inputs):\n    return {}\n", "asks for 'inputs'"),
+        (OracleHere, "def reference(input):\n    return {}\n", "returns no 'out'"),
+        (OracleHere, "def reference(input):\n    return {'out': input}\n", "of shape"),
+        (Oracle, "def reference(input):\n    return input\n", "has to return a dict"),
+        (Oracle, "x = 1\n", "has to define a function reference"),
+        (Oracle, "def reference(input:\n", "SyntaxError"),
     ):
         reference.write_text(text)
         task = load_task(tmp_path)
-        with Oracle(task) as oracle:
+        with opened(task) as oracle:
             checker = Checker(task, Emulator(), compiler, oracle)
             with pytest.raises(ReferenceFailed) as failed:
                 report_of(checker, task.baseline_file.read_text(), ("float16/typical",))

@@ -165,7 +165,7 @@ def writer(root: Path, rounds: int, bound: int = 1 << 30) -> subprocess.Popen[st
 def test_processes_share_a_cache_without_a_torn_value(tmp_path: Path, bound: int) -> None:
     processes = [writer(tmp_path, 20, bound) for _ in range(4)]
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
     assert [process.returncode for process in processes] == [0] * 4
     cache = ContentCache("shared", tmp_path)
     for key in KEYS:

@@ -66,7 +66,7 @@ def open_logs(canary: Path) -> dict[str, str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     return dict(zip(ATTACKS, json.loads(done.stdout), strict=True))
 

@@ -43,7 +43,7 @@ class Run:
         await self._until(lambda: self._is_settled)
         self._finish.set()
         if not self.record.state.paused:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(600):
                 await running
         running.cancel()
         await asyncio.wait([running])
@@ -55,7 +55,7 @@ class Run:
         return DROPPED in self.events and (self.record.state.paused or self.steps == 2)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(600):
             while not holds():
                 await asyncio.sleep(0)
 

@@ -25,7 +25,8 @@ from tests.quick import write_quick_task
 
 ROUNDS = 1
 KILLS = 3
-SECONDS = 30.0
+SECONDS = 600.0
+"""For a process that never ends; no load makes one so slow."""
 
 
 @pytest.fixture(scope="module")

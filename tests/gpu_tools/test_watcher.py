@@ -27,7 +27,7 @@ def test_the_launcher_ends_with_its_watcher() -> None:
         assert launcher.stdout.readline() == b"ready\n"
         assert launcher.poll() is None
         watcher.kill()
-        assert launcher.wait(30) == -signal.SIGKILL
+        assert launcher.wait(600) == -signal.SIGKILL
 
 
 def test_a_watcher_that_is_gone_already_is_seen() -> None:
@@ -38,6 +38,6 @@ def test_a_watcher_that_is_gone_already_is_seen() -> None:
         cwd=ROOT,
         start_new_session=True,
         check=False,
-        timeout=30,
+        timeout=600,
     )
     assert ended.returncode == -signal.SIGKILL

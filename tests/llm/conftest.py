@@ -66,7 +66,7 @@ class Scripted:
         url = self.url.removesuffix("/v1") + path
         asked = urllib.request.Request(url, data, {"Connection": "close"}, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(asked, timeout=10) as answer:
+        with opener.open(asked, timeout=600) as answer:
             return json.load(answer)
 
 

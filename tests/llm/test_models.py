@@ -173,7 +173,7 @@ def test_the_server_takes_its_script_from_a_file(tmp_path: Path) -> None:
         assert process.stdout is not None
         url = process.stdout.readline().split()[1]
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{url}/models", timeout=10) as answer:
+        with opener.open(f"{url}/models", timeout=600) as answer:
             listed = json.load(answer)["data"]
         process.terminate()
     assert [model["id"] for model in listed] == ["m"]

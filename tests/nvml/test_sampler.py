@@ -12,7 +12,7 @@ from astra_tui.gpu.nvml.library import CallTimeout, CallWithTimeout
 from astra_tui.model.gpu import GpuSample
 from tests.nvml.conftest import UUIDS, FakeNvml
 
-PATIENCE = 30.0
+PATIENCE = 600.0
 
 
 def sample() -> GpuSample:

@@ -78,7 +78,7 @@ def escapes(how: str, targets: Targets, user: int = 0) -> dict[str, str]:
         [*command, json.dumps(msgspec.to_builtins(targets))],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
