@@ -21,8 +21,11 @@ _SMALLER = {
 }
 
 
-def write_quick_task(kernels: Path) -> Path:
-    """Writes the task into a folder of kernels, which need not be there, and returns its own."""
+def write_quick_task(kernels: Path, workloads: str = "") -> Path:
+    """Writes the task into a folder of kernels, which need not be there, and returns its own.
+
+    Its workloads are others, and it has no cases of its own, where `workloads` says them in TOML.
+    """
     folder = kernels / KERNEL.name
     folder.mkdir(parents=True)
     for file in KERNEL.iterdir():
@@ -32,5 +35,7 @@ def write_quick_task(kernels: Path) -> Path:
     for whole, part in _SMALLER.items():
         assert whole in text
         text = text.replace(whole, part)
+    if workloads:
+        text = text.partition("[[workloads]]")[0] + workloads
     (folder / "task.toml").write_text(text, encoding="utf-8")
     return folder

@@ -80,10 +80,7 @@ def test_bad_input_is_named_before_any_gpu_is_looked_for(
 @pytest.fixture
 def scripted(shell: Shell) -> Shell:
     """A folder with a quick silu_and_mul, and sources whose kernels take known times."""
-    task = write_quick_task(shell.folder / "kernels")
-    text = (task / "task.toml").read_text(encoding="utf-8")
-    settings, _, _ = text.partition("[[workloads]]")
-    (task / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
+    task = write_quick_task(shell.folder / "kernels", WORKLOADS)
     baseline = (task / "baseline.cu").read_text(encoding="utf-8")
     (task / "tuned.cu").write_text(baseline, encoding="utf-8")
     scripts = {

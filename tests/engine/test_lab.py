@@ -13,10 +13,14 @@ from astra_tui.engine.gpu_watch import process_tree
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import check, time_pair
 from astra_tui.lab.requests import NamedSource
+from astra_tui.model.task import load_task
 from astra_tui.model.timing import Timing
 from astra_tui.processes.child import Child
 from tests.conftest import ROOT
 from tests.gpu.kernels import MODULE as SCRIPTED
+from tests.quick import write_quick_task
+
+WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
 
 
 def test_one_process_serves_every_step_of_a_candidate(quick_task):
@@ -63,12 +67,13 @@ def gpu_processes() -> set[int]:
     return {p for p in ours if SCRIPTED in Path(f"/proc/{p}/cmdline").read_text(encoding="utf-8")}
 
 
-def test_checks_and_timings_keep_their_processes_and_know_of_each_others(monkeypatch, quick_task):
+def test_checks_and_timings_keep_their_processes_and_know_of_each_others(monkeypatch, tmp_path):
     """verify, compare and bisect check and time one source after the other.
 
     A timing is told of the idle processes that hold the GPU. They stay: the next check would wait
     for new ones.
     """
+    task = load_task(write_quick_task(tmp_path / "kernels", WORKLOADS))
     sent, send = [], Child.send
 
     def noted(child: Child, message: Any, seconds: float) -> None:
@@ -79,8 +84,8 @@ def test_checks_and_timings_keep_their_processes_and_know_of_each_others(monkeyp
     monkeypatch.setattr(Child, "send", noted)
 
     async def steps() -> tuple[list[list[int]], list[set[int]]]:
-        text = quick_task.baseline_file.read_text(encoding="utf-8")
-        lab = ScriptedLab(quick_task, "cuda:0")
+        text = task.baseline_file.read_text(encoding="utf-8")
+        lab = ScriptedLab(task, "cuda:0")
         labs: list[list[int]] = []
         holding: list[set[int]] = []
         source = NamedSource(text, "a.cu")
@@ -90,7 +95,7 @@ def test_checks_and_timings_keep_their_processes_and_know_of_each_others(monkeyp
                 labs.append(pids(lab))
             holding.append(gpu_processes())
             pair = source, NamedSource(f"{text}// anew", "b.cu")
-            timing = await time_pair(lab, *pair, (quick_task.workloads[0].name,))
+            timing = await time_pair(lab, *pair, (task.workloads[0].name,))
             assert isinstance(timing, Timing)
             labs.append(pids(lab))
             holding.append(gpu_processes())

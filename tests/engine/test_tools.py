@@ -38,10 +38,7 @@ METRICS = {"lts__t_sector_hit_rate.pct": ("%", "50.25"), "gpu__time_duration.sum
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelTask:
     """silu_and_mul with one small workload; lab processes are on the scripted GPU."""
-    folder = write_quick_task(tmp_path / "kernels")
-    text = (folder / "task.toml").read_text(encoding="utf-8")
-    settings, _, _ = text.partition("[[workloads]]")
-    (folder / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
+    folder = write_quick_task(tmp_path / "kernels", WORKLOADS)
     (folder / "tuned.cu").unlink()
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -70,9 +70,7 @@ WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
     """silu_and_mul with one small workload."""
-    folder = write_quick_task(tmp_path_factory.mktemp("task") / "kernels")
-    settings, _, _ = (folder / "task.toml").read_text(encoding="utf-8").partition("[[workloads]]")
-    (folder / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
+    folder = write_quick_task(tmp_path_factory.mktemp("task") / "kernels", WORKLOADS)
     (folder / "tuned.cu").unlink()
     pin = _cached(make_wheel(tmp_path_factory.mktemp("wheel"), {"tiny/tiny.cuh": KERNEL}))
     declared = [
