@@ -135,6 +135,8 @@ def _findings(row: Row, folder: Path, patches: Path) -> Iterator[FindingRow]:
         source = read_source(task, task.baseline_file.read_text(), "baseline.cu")
         with Compiler(upstream=task_headers(task)) as compiler:
             counted = _counted(task, source, compiler)
+            if not counted.traffic and not counted.faults:
+                print(row.draft, "was not counted: no size ran to its end", flush=True)
             lines = source.text.splitlines()
             for kind, what, line in counted.faults:
                 if row.reached != "compiled":  # Else the draft is wrong, by what is known of it.
