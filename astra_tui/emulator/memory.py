@@ -236,6 +236,8 @@ class GlobalMemory:
         """The first byte of an output that no one wrote, and how many there are; None if none."""
         buffer = next(b for b in self.buffers if b.name == source.name)
         granules = self.defined[self._granules(buffer)]
+        if granules.all():
+            return None
         offset = buffer.begin & ((1 << self.granule_bits) - 1)
         missing = np.repeat(~granules, 1 << self.granule_bits)[offset : offset + buffer.size]
         if source.covered is not None:

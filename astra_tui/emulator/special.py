@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,8 +14,10 @@ _U32 = np.uint32
 
 
 def _axis(values: Any, sizes: tuple[int, int, int], axis: int) -> Any:
-    below = int(np.prod(sizes[:axis], dtype=np.int64))
-    return (values // below % sizes[axis]).astype(_U32)
+    below, above = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
+    if below > 1:
+        values = values // below
+    return (values % sizes[axis] if above > 1 else values).astype(_U32)
 
 
 def _of_clusters(c: Any, axis: int) -> Any:
