@@ -56,9 +56,15 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     hunks: int = 0
 
 
+def plan_question_id(round_: int, proposal: int) -> str:
+    """What the question at the plan gate of a proposal is called."""
+    return f"{round_}.{proposal}.plan"
+
+
 def plan_question(round_: int, proposal: int, plan: Plan) -> Question:
     """The question at the plan gate of a proposal."""
-    return Question(f"{round_}.{proposal}.plan", ApprovalGate.PLAN, round_, proposal, plan.hash)
+    name = plan_question_id(round_, proposal)
+    return Question(name, ApprovalGate.PLAN, round_, proposal, plan.hash)
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):

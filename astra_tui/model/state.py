@@ -6,7 +6,12 @@ from enum import StrEnum
 
 import msgspec
 
-from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
+from astra_tui.model.approval import (
+    ApprovalStatus,
+    Decision,
+    Question,
+    plan_question_id,
+)
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.check import Case, CaseResult, CheckVerdict
@@ -293,23 +298,18 @@ class SessionState(msgspec.Struct, frozen=True):
         """What is known of a source; nothing, if it is new."""
         return self.candidates.get(hash_) or CandidateState(hash_)
 
-    def decision_on(
-        self, round_: int, proposal: int, gate: ApprovalGate, subject: str
-    ) -> Decision | None:
-        """The decision on what was shown at a gate of a proposal, if there is one."""
-        for key, question in self.questions.items():
-            asked = (question.round, question.proposal, question.gate, question.subject)
-            if asked == (round_, proposal, gate, subject) and key in self.decisions:
-                return self.decisions[key]
-        return None
+    def _edit_of(self, round_: int, proposal: int, plan: Plan) -> Decision | None:
+        """The decision by which a plan that was proposed was edited, if it was."""
+        decision = self.decisions.get(plan_question_id(round_, proposal))
+        if decision is None or decision.status is not ApprovalStatus.EDITED:
+            return None
+        return decision if decision.subject == plan.hash else None
 
     def plan_of(self, round_: int, proposal: int) -> Plan:
         """The plan of a proposal as it was decided: as proposed, or as the engineer edited it."""
         proposed = self.round(round_).proposals[proposal].plan
-        decision = self.decision_on(round_, proposal, ApprovalGate.PLAN, proposed.hash)
-        if decision is not None and decision.status is ApprovalStatus.EDITED and decision.plan:
-            return decision.plan
-        return proposed
+        edit = self._edit_of(round_, proposal, proposed)
+        return edit.plan if edit is not None and edit.plan else proposed
 
     def written_by(self, round_: int, proposal: int, candidate: str = "") -> str:
         """Who wrote a candidate of a proposal, and who edited the plan that it follows.
@@ -320,11 +320,10 @@ class SessionState(msgspec.Struct, frozen=True):
         codes = [a for a in found.attempts if isinstance(a, CodeWritten)]
         code = next((c for c in codes if c.candidate == candidate), codes[-1] if codes else None)
         author = code.author if code else found.author
-        decision = self.decision_on(round_, proposal, ApprovalGate.PLAN, found.plan.hash)
-        edited = decision is not None and decision.status is ApprovalStatus.EDITED
-        if decision is None or not edited or author.kind is AuthorKind.ENGINEER:
+        edit = self._edit_of(round_, proposal, found.plan)
+        if edit is None or author.kind is AuthorKind.ENGINEER:
             return author.describe()
-        return f"{author.describe()}, plan edited by {decision.by.describe()}"
+        return f"{author.describe()}, plan edited by {edit.by.describe()}"
 
     def digest(self) -> str:
         """The same for the same events, on any machine and with any later version."""

@@ -33,7 +33,9 @@ def commands_of(app: App[Any], screen: Screen[object]) -> Iterable[SystemCommand
         about = _about(active.node, binding.action)
         title = binding.description or binding.id.replace("_", " ").replace(".", " ")
         keys = f"{app.get_key_display(binding)}: {about}" if about else ""
-        yield SystemCommand(title.capitalize(), keys, _run(app, binding.action, active.node))
+        yield SystemCommand(
+            title[:1].upper() + title[1:], keys, _run(app, binding.action, active.node)
+        )
     yield SystemCommand("Theme", "Other colours.", app.action_change_theme)
     yield SystemCommand("Screenshot", "Save the screen as SVG.", partial(app.action_screenshot))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 import msgspec
@@ -105,7 +106,7 @@ def test_the_whole_session():
     proposal = state.round(1).proposals[0]
     assert [type(a).__name__ for a in proposal.attempts] == ["CodeFailed", "CodeWritten"]
     assert proposal.code.candidate == BETTER
-    assert state.usage == Usage(1, 100, 20, 0.25, 0, gpu_seconds=0.5, last_call=1)
+    assert state.usage == Usage(1, 100, 20, 0.25, 0, gpu_seconds=0.5, last_call=1, tools_used=1)
     assert state.candidate(BETTER).timing(BASELINE).speedup.value == pytest.approx(4 / 3)
     assert state.candidate(BETTER).timed == ()
     assert state.device.device == "cuda:0"
@@ -160,8 +161,6 @@ def test_an_edited_plan_is_the_plan():
     events = [RoundOpened(1, 0, BASELINE), PlanProposed(1, 0, PLAN, PLAYBOOK)]
     state = fold([*events, ApprovalAsked(PLAN_QUESTION), DecisionTaken(decision)])
     assert state.plan_of(1, 0) == other
-    assert state.decision_on(1, 0, ApprovalGate.PLAN, PLAN.hash) == decision
-    assert state.decision_on(1, 0, ApprovalGate.DIFF, PLAN.hash) is None
 
 
 def test_calls_without_a_price_are_counted():
@@ -189,3 +188,25 @@ def test_events_that_cannot_follow(events):
     state = fold(events[:-1])
     with pytest.raises(ImpossibleEvent):
         apply(state, events[-1])
+
+
+def test_the_plan_of_a_round_is_found_without_a_look_at_all_questions() -> None:
+    """A list of 5,000 rounds asks for every one of them."""
+
+    class Unsearched(dict[str, object]):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError("all questions were looked at")
+
+        items = keys = values = __iter__  # type: ignore[assignment]
+
+    state = fold(SESSION)
+    unsearched = replace(
+        state,
+        questions=Unsearched(state.questions),
+        decisions=Unsearched(state.decisions),
+    )
+    places = [(r.number, p.index) for r in state.rounds for p in r.proposals]
+    assert places
+    for place in places:
+        assert unsearched.plan_of(*place) == state.plan_of(*place)
+        assert unsearched.written_by(*place) == state.written_by(*place)

@@ -122,7 +122,7 @@ PLAN = Plan(
 )
 CASE = Case("one_row", "the smallest", DType.FLOAT16, {"tokens": 1, "d": 8})
 SETTINGS = RunSettings("silu_and_mul", TeamKind.PLAYBOOK)
-PLAN_QUESTION = Question("plan-1-0", ApprovalGate.PLAN, 1, 0, PLAN.hash)
+PLAN_QUESTION = Question("1.0.plan", ApprovalGate.PLAN, 1, 0, PLAN.hash)
 DIFF_QUESTION = Question("diff-1-0-1", ApprovalGate.DIFF, 1, 0, BETTER, 1, BASELINE, 1)
 
 

@@ -156,7 +156,8 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
         note: str = "",
     ):
         super().__init__()
-        self._heading, self._fields, self._check = title, fields, check
+        self.title = visible_inline(title, 60)
+        self._fields, self._check = fields, check
         self._send, self._note = send, note
         self._is_sending = False
         self._begun: Mapping[str, str] = {}
@@ -166,7 +167,7 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
     def compose(self) -> ComposeResult:
         """A label and a field each."""
         with Vertical() as frame:
-            frame.border_title = Content(visible_inline(self._heading, 60))
+            frame.border_title = Content(self.title or "")
             with VerticalScroll(can_focus=False):
                 for field in self._fields:
                     with Horizontal():

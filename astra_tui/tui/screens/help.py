@@ -34,7 +34,7 @@ class HelpScreen(PageDialog[None]):
         for active in screen.active_bindings.values():
             binding = active.binding
             words = binding.description or (binding.id or "").replace(".", " ").replace("_", " ")
-            if words:
+            if words and (binding.show or not screen.is_modal):  # Not all keys of a text field.
                 keys.append((screen.app.get_key_display(binding), words))
         about = [helped.HELP or "", getattr(screen, "more_help", "")]
         return cls(title, "\n\n".join(filter(None, about)), keys)
