@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NoReturn, TextIO
 
 from rich.cells import cell_len
@@ -149,12 +148,8 @@ def rich_table(block: Table, width: int) -> RichTable:
     The last column may wrap, and others that are long; the rest keep their words whole.
     """
     while block.optional and _width_of(block) > width:
-        columns, last = block.columns[:-1], len(block.columns) - 1
-        rows = tuple(row[:-1] for row in block.rows)
-        numeric = block.numeric - {last}
-        block = replace(
-            block, columns=columns, rows=rows, numeric=numeric, optional=block.optional - 1
-        )
+        block = block.with_columns(range(len(block.columns) - 1))
+    numeric = block.numeric
     named = any(block.columns)
     made = RichTable(box=None, pad_edge=False, header_style="bold", show_header=named)
     shown = [[text_of(cell) for cell in row] for row in block.rows]
@@ -163,7 +158,7 @@ def rich_table(block: Table, width: int) -> RichTable:
         wraps = index == len(block.columns) - 1 or longest > _LONGEST_WHOLE
         made.add_column(
             visible(column),
-            justify="right" if index in block.numeric else "left",
+            justify="right" if index in numeric else "left",
             no_wrap=not wraps,
             overflow="fold" if wraps else "ellipsis",
         )

@@ -14,7 +14,7 @@ from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import WorkloadTiming
 from astra_tui.plain.console import live_console, rich_table, text_of
 from astra_tui.plain.output import is_live, note
-from astra_tui.present.document import Line
+from astra_tui.present.document import Cell
 from astra_tui.present.timing import CaveatMarks, Names, cold_row, paired_table, running_row
 from astra_tui.present.words import workload_words
 
@@ -82,8 +82,8 @@ class TimingProgress:
 
     def _row(
         self, candidate: int, row: RoundsTimed | WorkloadTiming, marks: CaveatMarks
-    ) -> tuple[Line, ...]:
+    ) -> tuple[Cell, ...]:
         cells = cold_row(row, marks) if isinstance(row, WorkloadTiming) else running_row(row)
         if len(self._candidates) == 1:
             return cells
-        return (f"{self._candidates[candidate]}, ", *cells[0]), *cells[1:]
+        return f"{self._candidates[candidate]}, {row.workload}", *cells[1:]

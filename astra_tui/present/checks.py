@@ -24,17 +24,18 @@ from astra_tui.model.sanitizer import SanitizerReport, sanitizer_words
 from astra_tui.present.document import (
     Badge,
     Block,
+    Cell,
     Entry,
-    Line,
     Listing,
     Table,
     badge,
     number,
     paragraphs,
+    table,
 )
 from astra_tui.present.numbers import count, decimal, dimensions, pluralised, seconds, significant
 from astra_tui.present.tones import Phrase, Tone, tone_of
-from astra_tui.present.words import phrase_of, words_of
+from astra_tui.present.words import words_of
 
 MOST_SHOWN = 5
 """Causes of failure, warnings, open conditions, and findings of one tool."""
@@ -294,23 +295,18 @@ def reports_blocks(reports: Sequence[CheckReport]) -> list[Block]:
     """One row for each source."""
     devices = dict.fromkeys(f"on {r.device}, {r.compiler}" for r in reports)
     columns = "task", "source", "verdict", "cases", "error/bound", "time"
-    table = Table("", columns, tuple(map(_report_row, reports)))
+    verdicts = table(columns, map(_report_row, reports))
     found = (
         f"{r.task} {_name(r)}: {words}" for r in reports for words in sanitizer_words(r.sanitizer)
     )
-    return [*paragraphs(*devices), table, *paragraphs(*found)]
+    return [*paragraphs(*devices), verdicts, *paragraphs(*found)]
 
 
-def _report_row(report: CheckReport) -> tuple[Line, ...]:
+def _report_row(report: CheckReport) -> tuple[Cell, ...]:
     worst = _worst(report)
-    return (
-        (report.task,),
-        (_name(report),),
-        (badge(phrase_of(report.verdict)),),
-        (number(len(report.cases), count),),
-        (number(worst[1].error, decimal, 2),) if worst else (),
-        (number(report.seconds, seconds),),
-    )
+    error = number(worst[1].error, decimal, 2) if worst else None
+    time, cases = number(report.seconds, seconds), len(report.cases)
+    return report.task, _name(report), badge(report.verdict), cases, error, time
 
 
 def _name(report: CheckReport) -> str:
@@ -318,14 +314,9 @@ def _name(report: CheckReport) -> str:
 
 
 def _all_cases(results: Sequence[CaseResult]) -> Table:
-    rows = tuple(
-        (
-            (r.case.id,),
-            (badge(r.outcome),),
-            (number(r.worst.error, decimal, 3),) if r.worst else (),
-            (number(r.worst.max_ulp, decimal, 0),) if r.worst else (),
-            (r.case.why,),
-        )
-        for r in results
-    )
-    return Table("", ("case", "outcome", "error", "ulp", "why"), rows)
+    rows: list[tuple[Cell, ...]] = []
+    for r in results:
+        error = number(r.worst.error, decimal, 3) if r.worst else None
+        ulp = number(r.worst.max_ulp, decimal, 0) if r.worst else None
+        rows.append((r.case.id, badge(r.outcome), error, ulp, r.case.why))
+    return table(("case", "outcome", "error", "ulp", "why"), rows)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from astra_tui.present.document import Block, Diff, Line, Table, badge, number, speedup_line
+from astra_tui.present.document import (
+    Block,
+    Cell,
+    Diff,
+    Line,
+    badge,
+    number,
+    speedup_line,
+    table,
+)
 from astra_tui.present.numbers import count, short, significant
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import phrase_of, prediction_words, round_verdict, timing_verdict
@@ -19,14 +28,16 @@ def comparison_blocks(sides: Sides) -> list[Block]:
     A row says of sessions that are not whole how far they may be believed.
     """
     first, second = sides
-    rows = [((label,), *(cell(side) for side in sides)) for label, cell in _ROWS]
+    rows: list[tuple[Cell, ...]] = [
+        (label, *(cell(side) for side in sides)) for label, cell in _ROWS
+    ]
     if not all(side.trust.whole for side in sides):
-        rows.insert(0, (("session",), *(_trust(side) for side in sides)))
+        rows.insert(0, ("session", *(_trust(side) for side in sides)))
     for name in first.compared.counters or second.compared.counters or ():
         cells = (_counter(side.compared, name) for side in sides)
-        rows.append(((name.replace("_", " "),), *cells))
-    table = Table("", ("", first.name, second.name), tuple(rows))
-    return [table, Diff(first.name, second.name, first.source, second.source)]
+        rows.append((name.replace("_", " "), *cells))
+    facts = table(("", first.name, second.name), rows)
+    return [facts, Diff(first.name, second.name, first.source, second.source)]
 
 
 def verdict_of(side: Side) -> Phrase | None:

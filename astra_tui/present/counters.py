@@ -14,16 +14,18 @@ from astra_tui.model.ncu import ComparedCounter, LaunchCounters, NcuReport
 from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic, wasted_traffic
 from astra_tui.present.document import (
     Block,
+    Cell,
     Entry,
-    Line,
     Listing,
+    Number,
     Section,
     Table,
+    changed,
     number,
     paragraphs,
+    table,
 )
 from astra_tui.present.numbers import (
-    change_between,
     count,
     decimal,
     dimensions,
@@ -31,8 +33,6 @@ from astra_tui.present.numbers import (
     pluralised,
 )
 from astra_tui.present.tones import Phrase, Tone
-
-_EMPTY: Line = ()
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,13 @@ def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[Bl
         values = [getattr(c, name) for c in counters]
         if any(values):
             counted.append((name.replace("_", " "), values, remark))
-    rows: list[tuple[Line, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for name, values, remark in counted:
-        cells = [(number(value, count),) for value in values]
-        change = [(change_between(*reversed(values)),)] if two else []
-        rows.append(((name,), *cells, *change, (remark,)))
-    registers = [(", ".join(str(k.resources.registers) for k in v.compilation.kernels),)
-                 for v in versions]  # fmt: skip
-    rows.append((("registers",), *registers, *([_EMPTY] * two), ("a thread, by kernel",)))
+        rows.append((name, *values, *([changed(values[-1], values[0])] * two), remark))
+    used = [[k.resources.registers for k in v.compilation.kernels] for v in versions]
+    registers = (Number(max(each, default=0), ", ".join(map(str, each))) for each in used)
+    rows.append(("registers", *registers, *([None] * two), "a thread, by kernel"))
     columns = ("", *names, *(["change"] * two), "")
-    table = Table("", columns, tuple(rows), frozenset(range(1, len(columns) - 1)))
     order = ""
     if two:
         keys = [c.ranking_key() for c in counters]
@@ -111,7 +108,7 @@ def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[Bl
         key = "the emulator's key (sectors, requests, instructions)"
         order = f"{names[0]} is {told} by {key}"
     compiler = f"counts depend on the compiler: {counters[0].compiler}"
-    return [table, *paragraphs(order, compiler)]
+    return [table(columns, rows), *paragraphs(order, compiler)]
 
 
 # -- what is moved in vain -------------------------------------------------------------------------
@@ -122,21 +119,20 @@ _MOST_LISTED = 8
 def _traffic(versions: Sequence[CountedSource]) -> Table:
     """Bytes of each argument; a request of a warp moves a byte once."""
     two = len(versions) == 2
-    rows: list[tuple[Line, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for name, version in zip(_names(versions), versions, strict=True):
         for t in version.traffic:
             share = (t.loaded - t.shared + t.stored) / t.compulsory
             loaded = t.size, t.loaded, t.distinct_loaded
             stored = t.stored, t.distinct_stored, t.half_lines, t.shared
-            cells = [(number(n, count),) if n else _EMPTY for n in (*loaded, *stored)]
-            cells.insert(3, (number(share, decimal, 2),))
-            rows.append(((t.argument,), *([(name,)] * two), *cells))
+            moved = number(share, decimal, 2)
+            cells = (n or None for n in stored)
+            rows.append((t.argument, *([name] * two), *(n or None for n in loaded), moved, *cells))
     columns = (
         "bytes of", *([""] * two), "size", "loaded", "distinct", "moved/distinct", "stored",
         "distinct", "half lines", "shared",
     )  # fmt: skip
-    last = len(columns)
-    return Table("", columns, tuple(rows), frozenset(range(last - 8, last)), optional=4)
+    return table(columns, rows, optional=4)
 
 
 def _moved_in_vain(versions: Sequence[CountedSource]) -> Iterator[str]:
@@ -275,18 +271,14 @@ def compared_blocks(
     if not report.available:
         return hardware_blocks(report, file)
     version = f" by ncu {report.version}" if report.version else ""
-    rows = tuple(
-        (
-            (c.counter.replace("_", " "),),
-            (number(c.emulator, count),),
-            (number(c.gpu, decimal, 0),) if c.gpu is not None else _EMPTY,
-            (f"{c.difference:+,.0f}",) if c.difference is not None else _EMPTY,
-            ("" if c.gpu is not None else "not read by ncu",),
-        )
-        for c in counters
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for c in counters:
+        gpu = number(c.gpu, decimal, 0) if c.gpu is not None else None
+        apart = Number(c.difference, f"{c.difference:+,.0f}") if c.difference is not None else None
+        remark = None if c.gpu is not None else "not read by ncu"
+        rows.append((c.counter.replace("_", " "), c.emulator, gpu, apart, remark))
     columns = ("", "emulator", "GPU", "difference", "")
     missing = {name: why for launch in report.launches for name, why in launch.missing.items()}
     title = f"{file}: the GPU's own counters{version}, in the same case"
     told = paragraphs(*(f"{name}: {why}" for name, why in missing.items()))
-    return [Section(title, "", (Table("", columns, rows, frozenset({1, 2, 3})), *told))]
+    return [Section(title, "", (table(columns, rows), *told))]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -16,7 +16,7 @@ import msgspec
 
 from astra_tui.model.timing import Ratio
 from astra_tui.model.visible import harmless
-from astra_tui.present.numbers import count, ratio
+from astra_tui.present.numbers import change_between, count, ratio
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import phrase_of
 
@@ -70,9 +70,10 @@ def number(
     return Number(value, write(value, *args, **options))
 
 
-def counts(*values: int) -> tuple[Line, ...]:
-    """Cells of whole numbers."""
-    return tuple((number(value, count),) for value in values)
+def changed(before: int, after: int) -> Number | None:
+    """How much a counter changed; None where it did not."""
+    text = change_between(before, after)
+    return Number(after / before if before else math.inf, text) if text else None
 
 
 def badge(said: StrEnum | Phrase) -> Badge:
@@ -125,36 +126,71 @@ class Items:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells; columns in `numeric`, counted from 0, are set to the right.
+    """Rows of cells, of which the first is the row's header; see `table`.
 
-    The first cell of a row is its header; where no column has a name, there is no row of names.
-    `anchors` names rows that links lead to. So many columns
-    at the end as `optional` says are left out of lines that have no room for them.
+    Where no column has a name, there is no row of names. `anchors` names rows that links lead to.
+    So many columns at the end as `optional` says are left out of lines that have no room for them.
     """
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Line, ...], ...]
-    numeric: frozenset[int] = frozenset()
     anchors: tuple[str, ...] = ()
     optional: int = 0
 
-    def without_empty_columns(self) -> Table:
-        """The same without the columns in which no row has anything."""
-        kept = [i for i in range(len(self.columns)) if any(row[i] for row in self.rows)]
+    @property
+    def numeric(self) -> frozenset[int]:
+        """Columns, counted from 0, most of whose cells are numbers: they are set to the right."""
+        return frozenset(i for i in range(len(self.columns)) if self._is_numeric(i))
+
+    def _is_numeric(self, column: int) -> bool:
+        cells = [row[column] for row in self.rows if row[column]]
+        numbers = sum(any(isinstance(part, Number) for part in cell) for cell in cells)
+        return 2 * numbers > len(cells)
+
+    def with_columns(self, kept: Sequence[int]) -> Table:
+        """The same with these columns alone, counted from 0."""
         return replace(
             self,
             columns=tuple(self.columns[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
-            numeric=frozenset(n for n, i in enumerate(kept) if i in self.numeric),
             optional=sum(i >= len(self.columns) - self.optional for i in kept),
         )
+
+    def without_empty_columns(self) -> Table:
+        """The same without the columns in which no row has anything."""
+        columns = range(len(self.columns))
+        return self.with_columns([i for i in columns if any(row[i] for row in self.rows)])
+
+
+Cell = Inline | Line | int | None
+"""What a table is written with: a whole number is a count, and None an empty cell."""
+
+
+def table(
+    columns: Iterable[str],
+    rows: Iterable[Iterable[Cell]],
+    caption: str = "",
+    *,
+    anchors: tuple[str, ...] = (),
+    optional: int = 0,
+) -> Table:
+    """A table of such cells."""
+    made = tuple(tuple(map(_cell, row)) for row in rows)
+    return Table(caption, tuple(columns), made, anchors, optional)
+
+
+def _cell(cell: Cell) -> Line:
+    if isinstance(cell, tuple):
+        return cell
+    if isinstance(cell, int):
+        return (number(cell, count),)
+    return (cell,) if cell is not None and cell != "" else ()
 
 
 def pairs(rows: Mapping[str, str | Line]) -> Table:
     """Names and values, one a line; those without a value are left out."""
-    lines = ((name, (value,) if isinstance(value, str) else value) for name, value in rows.items())
-    return Table("", ("", ""), tuple(((name,), line) for name, line in lines if any(line)))
+    return table(("", ""), ((name, value) for name, value in rows.items() if value))
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,17 @@ from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.present.document import (
     Badge,
     Block,
+    Cell,
     Entry,
     Items,
     Line,
     Paragraph,
     Section,
-    Table,
     badge,
-    number,
     pairs,
     paragraphs,
     speedup_line,
+    table,
 )
 from astra_tui.present.numbers import count, percent, pluralised, short, significant
 from astra_tui.present.tones import Tone
@@ -36,17 +36,17 @@ from astra_tui.sessions.signing import Signed
 
 def doctor_blocks(probes: Sequence[Probe]) -> list[Block]:
     """A row a probe, with what is missing, what it would add and how to get it; then the sum."""
-    rows: list[tuple[Line, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for probe in probes:
-        rows.append(((badge(probe.health),), (probe.name,), (probe.detail,)))
+        rows.append((badge(probe.health), probe.name, probe.detail))
         remarks = {"for": probe.gives, "needs": probe.remedy}
         if probe.health is not Health.OK:
-            rows += [((), (f"  {what}",), (text,)) for what, text in remarks.items() if text]
+            rows += [(None, f"  {what}", text) for what, text in remarks.items() if text]
     lacking = ", ".join(lacking_probes(probes))
     told = "kernels can be checked here; try: astra-tui check silu_and_mul"
     if lacking:
         told = f"kernels cannot be checked here before this works: {lacking}"
-    return [Table("", ("", "", ""), tuple(rows)), *paragraphs(told)]
+    return [table(("", "", ""), rows), *paragraphs(told)]
 
 
 def lacking_probes(probes: Sequence[Probe]) -> list[str]:
@@ -69,8 +69,8 @@ def export_blocks(report: ExportReport) -> list[Block]:
 
 def steps_blocks(steps: Sequence[ExportStep]) -> list[Block]:
     """Each check with its outcome."""
-    rows = tuple(((badge(step.outcome),), (step.name,), (step.detail,)) for step in steps)
-    return [Table("", ("", "", ""), rows)] if rows else []
+    rows = [(badge(step.outcome), step.name, step.detail) for step in steps]
+    return [table(("", "", ""), rows)] if rows else []
 
 
 # -- the gate --------------------------------------------------------------------------------------
@@ -85,15 +85,15 @@ _FAILURES = {
 def audit_blocks(summary: AuditSummary, messages: Mapping[str, str]) -> list[Block]:
     """A row for each kind, then every kernel that speaks against the gate, with its reason."""
     head = summary.head
-    rows: list[tuple[Line, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for kind in summary.kinds:
         numbers = kind.judged, kind.wrong, kind.inconclusive, kind.void, kind.hang
-        cells = [(number(n, count),) if n else () for n in (*numbers, len(kind.failures))]
-        rows.append(((kind.group.value,), (kind.kind,), *cells))
+        cells = (n or None for n in (*numbers, len(kind.failures)))
+        rows.append((kind.group.value, kind.kind, *cells))
     columns = ("group", "kind", "judged", "wrong", "inconclusive", "void", "hang", "failures")
     blocks: list[Block] = [
         *paragraphs(f"gate {short(head.gate)} on {head.device}, {head.compiler}; {head.machine}"),
-        Table("", columns, tuple(rows), frozenset(range(2, 8))),
+        table(columns, rows),
     ]
     for group, words in _FAILURES.items():
         names = [n for k in summary.kinds if k.group is group for n in k.failures]
@@ -129,8 +129,7 @@ def differences_blocks(found: Sequence[Difference], title: str = "differs") -> l
     """What is not as it was when the session ran, one row each."""
     if not found:
         return [*paragraphs(f"{title}: nothing that is known of the machine")]
-    rows = tuple(((d.what,), (d.recorded,), (d.here,)) for d in found)
-    return [Table("", (title, "recorded", "here"), rows)]
+    return [table((title, "recorded", "here"), ((d.what, d.recorded, d.here) for d in found))]
 
 
 def verification_blocks(verified: CandidateVerification) -> list[Block]:
@@ -145,15 +144,8 @@ def verification_blocks(verified: CandidateVerification) -> list[Block]:
     )  # fmt: skip
     facts: list[Block] = [Paragraph(("check: ", *check))]
     if verified.counters:
-        rows = tuple(
-            (
-                (c.name.replace("_", " "),),
-                (number(c.measured, count),),
-                (number(c.recorded, count),),
-            )
-            for c in verified.counters
-        )
-        facts.append(Table("", ("counter", "here", "recorded"), rows, frozenset({1, 2})))
+        rows = ((c.name.replace("_", " "), c.measured, c.recorded) for c in verified.counters)
+        facts.append(table(("counter", "here", "recorded"), rows))
     facts += [Paragraph(_timing(pair)) for pair in verified.timings]
     facts += paragraphs(*(f"note: {said}" for said in verified.notes))
     facts += [Paragraph((Badge("disagrees", Tone.BAD), f": {p}")) for p in verified.problems]

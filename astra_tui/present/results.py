@@ -7,8 +7,17 @@ from pathlib import Path
 from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import hardware_blocks
-from astra_tui.present.document import Block, Code, Line, Section, Table, number, pairs, paragraphs
-from astra_tui.present.numbers import change_between, count, short
+from astra_tui.present.document import (
+    Block,
+    Code,
+    Line,
+    Section,
+    changed,
+    pairs,
+    paragraphs,
+    table,
+)
+from astra_tui.present.numbers import short
 from astra_tui.present.timing import CaveatMarks, Names, shipped_blocks, timing_blocks
 from astra_tui.present.words import device_words
 from astra_tui.sessions.summary import final_timings
@@ -64,10 +73,9 @@ def _counted(baseline: CandidateState, best: CandidateState) -> list[Block]:
     rows = []
     for name in _COUNTERS:
         old, new = before.total(name), after.total(name)
-        values = (number(old, count),), (number(new, count),)
-        rows.append(((name.replace("_", " "),), *values, (change_between(old, new),)))
+        rows.append((name.replace("_", " "), old, new, changed(old, new)))
     columns = ("", "baseline", "best", "change")
     return [
-        Table("", columns, tuple(rows), frozenset({1, 2, 3})),
+        table(columns, rows),
         *paragraphs("counted by the emulator, which gives no time and no speedup"),
     ]

@@ -16,14 +16,13 @@ from astra_tui.model.sass import (
 )
 from astra_tui.present.document import (
     Block,
-    Line,
+    Cell,
     Listing,
+    Number,
     Section,
-    Table,
-    number,
     paragraphs,
+    table,
 )
-from astra_tui.present.numbers import count
 from astra_tui.present.tones import Phrase, Tone
 
 _CONTEXT = 3
@@ -87,12 +86,12 @@ def sass_blocks(
 def _kernel(source: SassSource, kernel: SassKernel, histogram_only: bool) -> Section:
     in_loops = sum(row.in_loops for row in kernel.histogram)
     size = f"{len(kernel.instructions)} instructions, {in_loops} of them in loops"
-    rows = tuple(
-        ((row.name,), _unless_zero(row.count), _unless_zero(row.in_loops), (row.category.value,))
+    rows = (
+        (row.name, row.count or None, row.in_loops or None, row.category.value)
         for row in kernel.histogram
     )
-    table = Table("", ("name", "count", "in loops", "class"), rows, frozenset({1, 2}))
-    blocks: list[Block] = [*paragraphs(size), table, *paragraphs(_unknown(kernel))]
+    histogram = table(("name", "count", "in loops", "class"), rows)
+    blocks: list[Block] = [*paragraphs(size), histogram, *paragraphs(_unknown(kernel))]
     if not histogram_only:
         blocks.append(_listing(tuple(map(Phrase, _listed(source, kernel)))))
     return Section(f"{source.name}: {kernel.name}", "", tuple(blocks))
@@ -123,10 +122,6 @@ def _code(instruction: Instruction) -> str:
     return f"{instruction.address:5x} {depth:<4}  {instruction.text}"
 
 
-def _unless_zero(value: int) -> Line:
-    return (number(value, count),) if value else ()
-
-
 # -- two versions ----------------------------------------------------------------------------------
 
 
@@ -135,12 +130,12 @@ def _changed_kernel(
 ) -> Section:
     new, old = after.kernel(diff.after), before.kernel(diff.before)
     counts = f"{len(old.instructions)} -> {len(new.instructions)} instructions"
-    rows = tuple(_change(change) for change in diff.histogram if change.changed)
+    rows = [_change(change) for change in diff.histogram if change.changed]
     blocks: list[Block] = [*paragraphs(f"{counts}; the histograms are the same")]
     if rows:
         columns = ("name", "before", "after", "change", "in loops", "class")
-        table = Table("", columns, rows, frozenset({1, 2, 3, 4}))
-        blocks = [*paragraphs(f"{counts}; rows that are the same are left out"), table]
+        left_out = f"{counts}; rows that are the same are left out"
+        blocks = [*paragraphs(left_out), table(columns, rows)]
     blocks += paragraphs(_unknown(old, new))
     if not histogram_only and diff.same:
         same = "the instructions are the same, but for the numbers of registers"
@@ -151,19 +146,12 @@ def _changed_kernel(
     return Section(f"{diff.before}  ->  {diff.after}", "", tuple(blocks))
 
 
-def _change(change: HistogramChange) -> tuple[Line, ...]:
-    in_loops = ""
-    if change.before_in_loops or change.after_in_loops:
-        in_loops = f"{change.before_in_loops} -> {change.after_in_loops}"
-    difference = change.after - change.before
-    return (
-        (change.name,),
-        _unless_zero(change.before),
-        _unless_zero(change.after),
-        (f"{difference:+}" if difference else "",),
-        (in_loops,),
-        (change.category.value,),
-    )
+def _change(change: HistogramChange) -> tuple[Cell, ...]:
+    old, new, difference = change.before, change.after, change.after - change.before
+    told = Number(difference, f"{difference:+,}") if difference else None
+    loops = change.before_in_loops, change.after_in_loops
+    in_loops = f"{loops[0]} -> {loops[1]}" if any(loops) else None
+    return change.name, old or None, new or None, told, in_loops, change.category.value
 
 
 _Side = tuple[SassSource, SassKernel]

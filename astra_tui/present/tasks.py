@@ -11,39 +11,33 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.yardsticks import YardstickEntry
 from astra_tui.present.document import (
     Block,
+    Cell,
     Entry,
     Items,
-    Line,
     Listing,
     Section,
-    Table,
-    number,
     paragraphs,
+    table,
 )
-from astra_tui.present.numbers import count, dimensions, pluralised
+from astra_tui.present.numbers import dimensions, pluralised
 from astra_tui.present.tones import Phrase
 
 
 def tasks_blocks(tasks: Sequence[KernelTask]) -> list[Block]:
     """One row a task."""
     columns = "task", "types", "workloads", "what it does"
-    rows = tuple(
-        (
-            (task.name,),
-            (" ".join(d.short for d in task.dtypes),),
-            (number(len(task.workloads), count),),
-            (task.summary,),
-        )
+    rows = (
+        (task.name, " ".join(d.short for d in task.dtypes), len(task.workloads), task.summary)
         for task in tasks
     )
-    return [Table("", columns, rows)]
+    return [table(columns, rows)]
 
 
 def cases_blocks(task: str, cases: Sequence[Case]) -> list[Block]:
     """The cases of a task, with the reason for each."""
-    rows = tuple(((case.id,), (dimensions(case.dims),), (_why(case),)) for case in cases)
+    rows = ((case.id, dimensions(case.dims), _why(case)) for case in cases)
     heading = f"{task}: {pluralised(len(cases), 'case')}"
-    return [*paragraphs(heading), Table("", ("case", "sizes", "why"), rows)]
+    return [*paragraphs(heading), table(("case", "sizes", "why"), rows)]
 
 
 def _why(case: Case) -> str:
@@ -60,7 +54,7 @@ def yardsticks_blocks(
 ) -> list[Block]:
     """One row a yardstick; what none serves follows, then what could not be built."""
     columns = "task", "yardstick", "state", "serves", "package", "licence", "age", "pdl"
-    table = Table("", columns, tuple(map(_yardstick, entries)), optional=4)
+    listed = table(columns, map(_yardstick, entries), optional=4)
     lacking = [
         f"{task}: no yardstick serves {', '.join(workloads)}"
         for task, workloads in unserved.items()
@@ -73,15 +67,12 @@ def yardsticks_blocks(
     ]
     newer = {f"{e.package} {e.version}": ", ".join(e.newer[:3]) for e in entries if e.newer}
     pinned = [f"{p}: the index has {found}; the pin stays as it is" for p, found in newer.items()]
-    return [table, *paragraphs(*lacking), *failed, *paragraphs(*pinned)]
+    return [listed, *paragraphs(*lacking), *failed, *paragraphs(*pinned)]
 
 
-def _yardstick(e: YardstickEntry) -> tuple[Line, ...]:
-    cells = (
-        e.task, e.name, _state(e), _served(e), f"{e.package} {e.version}", e.licence,
-        f"{e.age_days} d", "yes" if e.pdl else "no",
-    )  # fmt: skip
-    return tuple((cell,) for cell in cells)
+def _yardstick(e: YardstickEntry) -> tuple[Cell, ...]:
+    package, pdl = f"{e.package} {e.version}", "yes" if e.pdl else "no"
+    return e.task, e.name, _state(e), _served(e), package, e.licence, f"{e.age_days} d", pdl
 
 
 def _state(e: YardstickEntry) -> str:

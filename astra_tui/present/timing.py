@@ -18,6 +18,7 @@ from astra_tui.model.timing import (
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTimes
 from astra_tui.present.document import (
     Block,
+    Cell,
     Code,
     Inline,
     Items,
@@ -30,6 +31,7 @@ from astra_tui.present.document import (
     interval,
     number,
     paragraphs,
+    table,
 )
 from astra_tui.present.numbers import (
     geometric_mean,
@@ -41,8 +43,6 @@ from astra_tui.present.numbers import (
 )
 from astra_tui.present.tones import Phrase
 from astra_tui.present.words import shipped_words, timing_verdict, words_of
-
-_EMPTY: Line = ()
 
 
 class Names(NamedTuple):
@@ -126,15 +126,15 @@ def paper_blocks(timing: Timing, names: Names) -> list[Block]:
     """The same by the paper's protocol alone, which has no interval and so no verdict."""
     title = f"{names.candidate} against {names.base}"
     marks = CaveatMarks.of_timing(timing.workloads)
-    rows = [((w.workload,), *_paper_cells(w), marks.of(w)) for w in timing.workloads]
-    rows.append(
-        (("geometric mean",), _EMPTY, _EMPTY, _mean(map(_paper_ratio, timing.workloads)), _EMPTY)
-    )
+    rows: list[tuple[Cell, ...]] = [
+        (w.workload, *_paper_cells(w), marks.of(w)) for w in timing.workloads
+    ]
+    mean = _mean(map(_paper_ratio, timing.workloads))
+    rows.append(("geometric mean", None, None, mean, None))
     columns = ("workload", *_times(names), "speedup", "caveats")
-    table = Table("", columns, tuple(rows), frozenset({1, 2, 3})).without_empty_columns()
     return [
         Paragraph((Strong(title), f" ({_circumstances(timing)})")),
-        table,
+        table(columns, rows).without_empty_columns(),
         *marks.items(),
         *_energies(timing),
         Paragraph(("The paper's protocol has no interval, and so no verdict.",)),
@@ -151,43 +151,38 @@ def cold_table(timing: Timing, caption: str, names: Names, marks: CaveatMarks) -
     mean = timing.speedup
     tone = timing_verdict(timing).tone
     verdict: Line = (badge(Phrase(words_of(timing.verdict), tone)),)
-    means = (("geometric mean",), _EMPTY, _EMPTY, (number(mean.value, ratio),), interval(mean))
+    means = ("geometric mean", None, None, number(mean.value, ratio), interval(mean))
     rows = [cold_row(w, marks) for w in timing.workloads]
-    rows.append((*means, verdict, *(_EMPTY,) * 5))
+    rows.append((*means, verdict, *(None,) * 5))
     return paired_table(caption, names, rows)
 
 
-def paired_table(caption: str, names: Names, rows: Sequence[tuple[Line, ...]]) -> Table:
+def paired_table(caption: str, names: Names, rows: Sequence[tuple[Cell, ...]]) -> Table:
     """A table of such rows; the last columns are left out where a line has no room for them."""
     columns = ("workload", *_times(names), *_COLD, "type")
-    numeric = frozenset({1, 2, 3, 4, 7, 8, 9})
-    return Table(caption, columns, tuple(rows), numeric, optional=4).without_empty_columns()
+    return table(columns, rows, caption, optional=4).without_empty_columns()
 
 
-def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> tuple[Line, ...]:
+def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> tuple[Cell, ...]:
     """One workload by the pair that decides."""
     cold, floor = timing.cold, timing.floor
     share = cold.candidate_us and timing.of_floor
     return (
-        (timing.workload,),
-        (number(cold.base_us, microseconds),),
-        (number(cold.candidate_us, microseconds),),
-        (number(cold.speedup.value, ratio),),
-        interval(cold.speedup),
-        (badge(timing.verdict),),
+        timing.workload,
+        *_paired_cells(cold),
+        badge(timing.verdict),
         marks.of(timing),
-        (number(share, percent),) if share else _EMPTY,
-        (number(timing.threshold, percent, 2),),
-        (number(floor.us, microseconds),) if floor else _EMPTY,
-        (timing.dtype.value,),
+        number(share, percent) if share else None,
+        number(timing.threshold, percent, 2),
+        number(floor.us, microseconds) if floor else None,
+        timing.dtype.value,
     )
 
 
-def running_row(event: RoundsTimed) -> tuple[Line, ...]:
+def running_row(event: RoundsTimed) -> tuple[Cell, ...]:
     """A workload whose rounds are coming in."""
-    times = (number(event.base_us, microseconds),), (number(event.candidate_us, microseconds),)
-    found = (number(event.speedup.value, ratio),), interval(event.speedup)
-    return (event.workload,), *times, *found, (f"{event.rounds} rounds",), *(_EMPTY,) * 5
+    found = _paired_cells(PairedTime(event.base_us, event.candidate_us, event.speedup))
+    return event.workload, *found, f"{event.rounds} rounds", *(None,) * 5
 
 
 # -- those that do not decide ----------------------------------------------------------------------
@@ -199,51 +194,41 @@ def other_tables(timing: Timing, title: str, names: Names) -> list[Block]:
     if not any(w.chained or w.warm or w.paper for w in timed):
         return []
     rows = [
-        ((w.workload,), *_paired_cells(w.chained), *_paired_cells(w.warm), *_paper_cells(w))
+        (w.workload, *_paired_cells(w.chained), *_paired_cells(w.warm), *_paper_cells(w))
         for w in timed
     ]
     chained = _mean(w.chained.speedup.value if w.chained else None for w in timed)
     warm = _mean(w.warm.speedup.value if w.warm else None for w in timed)
     paper = _mean(map(_paper_ratio, timed))
-    means = (
-        (_EMPTY, _EMPTY, chained, _EMPTY),
-        (_EMPTY, _EMPTY, warm, _EMPTY),
-        (_EMPTY, _EMPTY, paper),
-    )
-    rows.append((("geometric mean",), *(cell for mean in means for cell in mean)))
+    means = (None, None, chained, None), (None, None, warm, None), (None, None, paper)
+    rows.append(("geometric mean", *(cell for mean in means for cell in mean)))
     columns = ["workload"]
     for protocol in ("after itself", "warm", "paper"):
         columns += [f"{protocol} {name}" for name in (*_times(names), "speedup")]
         columns += ["95 % interval"] if protocol != "paper" else []
     by_paper = ", and the paper's protocol" if any(w.paper for w in timed) else ""
     caption = f"{title}: paired, warm{by_paper}"
-    numeric, optional = frozenset(range(1, len(columns))), len(columns) - 1
-    table = Table(caption, tuple(columns), tuple(rows), numeric, optional=optional)
-    return [table.without_empty_columns()]
+    return [table(columns, rows, caption, optional=len(columns) - 1).without_empty_columns()]
 
 
 def _times(names: Names) -> tuple[str, str]:
     return f"{names.base_column} us", f"{names.candidate_column} us"
 
 
-def _paired_cells(paired: PairedTime | None) -> tuple[Line, ...]:
+def _paired_cells(paired: PairedTime | None) -> tuple[Cell, ...]:
     """Both times, the speedup and its interval; empty where they were not measured."""
     if paired is None:
-        return (_EMPTY,) * 4
-    return (
-        (number(paired.base_us, microseconds),),
-        (number(paired.candidate_us, microseconds),),
-        (number(paired.speedup.value, ratio),),
-        interval(paired.speedup),
-    )
+        return (None,) * 4
+    times = number(paired.base_us, microseconds), number(paired.candidate_us, microseconds)
+    return *times, number(paired.speedup.value, ratio), interval(paired.speedup)
 
 
-def _paper_cells(timing: WorkloadTiming) -> tuple[Line, ...]:
+def _paper_cells(timing: WorkloadTiming) -> tuple[Cell, ...]:
     paper, found = timing.paper, _paper_ratio(timing)
     if paper is None:
-        return (_EMPTY,) * 3
-    times = (number(paper.base_us, microseconds),), (number(paper.candidate_us, microseconds),)
-    return *times, (number(found, ratio),) if found is not None else _EMPTY
+        return (None,) * 3
+    times = number(paper.base_us, microseconds), number(paper.candidate_us, microseconds)
+    return *times, number(found, ratio) if found is not None else None
 
 
 def _paper_ratio(timing: WorkloadTiming) -> float | None:
@@ -251,9 +236,9 @@ def _paper_ratio(timing: WorkloadTiming) -> float | None:
     return paper.speedup if paper and paper.candidate_us else None
 
 
-def _mean(ratios: Iterable[float | None]) -> Line:
+def _mean(ratios: Iterable[float | None]) -> Cell:
     mean = geometric_mean(tuple(ratios))
-    return _EMPTY if mean is None else (number(mean, ratio),)
+    return None if mean is None else number(mean, ratio)
 
 
 def _circumstances(timing: Timing) -> str:
@@ -311,15 +296,14 @@ def chain_blocks(task: str, chain: ChainTimes) -> list[Block]:
     follows = "itself" if chain.chain == "itself" else "a producer (times are of both)"
     title = f"{task}: microseconds a launch, each after {follows}"
     shapes = chain.shapes
-    rows: list[tuple[Line, ...]] = [
-        (("floor",), *(_us(shape.floor_us) for shape in shapes)),
-        ((shapes[0].base if shapes else "",), *(_us(shape.base_us) for shape in shapes)),
+    rows: list[tuple[Cell, ...]] = [
+        ("floor", *(_us(shape.floor_us) for shape in shapes)),
+        (shapes[0].base if shapes else None, *(_us(shape.base_us) for shape in shapes)),
     ]
     for name in dict.fromkeys(v.name for shape in shapes for v in shape.versions):
-        rows.append(((name,), *(_time_of(shape, name) for shape in shapes)))
+        rows.append((name, *(_time_of(shape, name) for shape in shapes)))
     columns = ("version", *(shape.workload for shape in shapes))
-    numeric = frozenset(range(1, len(columns)))
-    blocks: list[Block] = [Table(title, columns, tuple(rows), numeric)]
+    blocks: list[Block] = [table(columns, rows, title)]
     blocks += [_compared_table(shapes, source, mean) for source, mean in chain.means.items()]
     remarks = dict.fromkeys(remark for shape in shapes for remark in _remarks(shape))
     return [*blocks, Items(tuple((remark,) for remark in remarks))] if remarks else blocks
@@ -327,32 +311,32 @@ def chain_blocks(task: str, chain: ChainTimes) -> list[Block]:
 
 def _compared_table(shapes: Sequence[ShapeTimes], source: str, mean: Ratio | None) -> Table:
     rows = [_compared_row(shape, source) for shape in shapes]
-    words = ((number(mean.value, ratio),), interval(mean)) if mean else (("not known",), _EMPTY)
-    rows.append((("geometric mean",), _EMPTY, _EMPTY, *words))
+    found = (number(mean.value, ratio), interval(mean)) if mean else ("not known", None)
+    rows.append(("geometric mean", None, None, *found))
     columns = "workload", f"{source} us", "fastest shipped", f"its time / {source}", "95 % interval"
     caption = f"{source} against the fastest shipped kernels"
-    return Table(caption, columns, tuple(rows), frozenset({1, 3, 4}))
+    return table(columns, rows, caption)
 
 
-def _compared_row(shape: ShapeTimes, source: str) -> tuple[Line, ...]:
+def _compared_row(shape: ShapeTimes, source: str) -> tuple[Cell, ...]:
     found = shape.fastest.get(source)
     us = _time_of(shape, source)
     if found is None:
-        return (shape.workload,), us, ("not known",), _EMPTY, _EMPTY
-    compared = (number(found.speedup.value, ratio),), interval(found.speedup)
-    return (shape.workload,), us, (Code(found.name),), *compared
+        return shape.workload, us, "not known", None, None
+    compared = number(found.speedup.value, ratio), interval(found.speedup)
+    return shape.workload, us, Code(found.name), *compared
 
 
-def _time_of(shape: ShapeTimes, name: str) -> Line:
+def _time_of(shape: ShapeTimes, name: str) -> Cell:
     """A version's time; nothing where it does not serve the shape, "void" where it decides none."""
     found = next((v for v in shape.versions if v.name == name), None)
     if found is None:
-        return _EMPTY
-    return ("void",) if found.caveats else _us(found.us)
+        return None
+    return "void" if found.caveats else _us(found.us)
 
 
-def _us(time: float | None) -> Line:
-    return _EMPTY if time is None else (number(time, microseconds),)
+def _us(time: float | None) -> Cell:
+    return None if time is None else number(time, microseconds)
 
 
 def _remarks(shape: ShapeTimes) -> Iterator[str]:

@@ -8,14 +8,14 @@ from astra_tui.model.state import CandidateState
 from astra_tui.present.checks import diagnostics_blocks, failures_blocks, open_conditions_blocks
 from astra_tui.present.document import (
     Block,
+    Cell,
     Code,
     Details,
-    Line,
     Paragraph,
     Section,
-    Table,
     badge,
     number,
+    table,
 )
 from astra_tui.present.numbers import decimal, pluralised, short
 from astra_tui.present.report.facts import Facts
@@ -38,9 +38,8 @@ def checks_section(facts: Facts) -> Section:
         "version", "source", "verdict", "cases passed", "worst error", "bound", "in case",
         "bit for bit", "fakes caught", "seconds",
     )  # fmt: skip
-    rows = tuple(_row(name, version) for name, version in checked)
-    table = Table("Checks", columns, rows, frozenset({3, 4, 5, 8, 9}))
-    blocks: list[Block] = [Paragraph((_TEXT,)), table]
+    rows = (_row(name, version) for name, version in checked)
+    blocks: list[Block] = [Paragraph((_TEXT,)), table(columns, rows, "Checks")]
     blocks += _rulings(checked)
     blocks += [d for name, version in checked for d in _failures(name, version)]
     return Section("Tests", "tests", tuple(blocks))
@@ -60,7 +59,7 @@ def _versions(facts: Facts) -> list[tuple[str, CandidateState]]:
     return [(name, version) for name, version in versions if version.check is not None]
 
 
-def _row(name: str, version: CandidateState) -> tuple[Line, ...]:
+def _row(name: str, version: CandidateState) -> tuple[Cell, ...]:
     check = version.check
     assert check is not None
     passed = sum(r.outcome.ok for r in version.results)
@@ -69,16 +68,16 @@ def _row(name: str, version: CandidateState) -> tuple[Line, ...]:
     bitwise = sum(p.ok and p.bitwise for p in check.properties)
     caught = sum(f.caught for f in check.fakes)
     return (
-        (name,),
-        (Code(short(version.hash)),),
-        (badge(check.verdict),),
-        (f"{passed:,} of {version.cases:,}",),
-        (number(error.error, decimal, 3),) if error else (),
-        (number(error.allowed, decimal, 2),) if error else (),
-        (case.case.id,) if case else (),
-        (f"{bitwise} of {len(check.properties)} properties",) if check.properties else (),
-        (f"{caught} of {len(check.fakes)}",) if check.fakes else (),
-        (number(check.seconds, decimal),),
+        name,
+        Code(short(version.hash)),
+        badge(check.verdict),
+        f"{passed:,} of {version.cases:,}",
+        number(error.error, decimal, 3) if error else None,
+        number(error.allowed, decimal, 2) if error else None,
+        case.case.id if case else None,
+        f"{bitwise} of {len(check.properties)} properties" if check.properties else None,
+        f"{caught} of {len(check.fakes)}" if check.fakes else None,
+        number(check.seconds, decimal),
     )
 
 
@@ -95,8 +94,8 @@ def _rulings(checked: list[tuple[str, CandidateState]]) -> list[Block]:
     ]
     blocks: list[Block] = [Paragraph((f"Accepted in task.toml: {text}",)) for text in rulings]
     if passed:
-        rows = tuple(((name,), (text,)) for name, text in dict.fromkeys(passed))
-        blocks.append(Table("Findings that were accepted", ("version", "finding"), rows))
+        columns = ("version", "finding")
+        blocks.append(table(columns, dict.fromkeys(passed), "Findings that were accepted"))
     return blocks
 
 
@@ -123,9 +122,7 @@ def _at_size(name: str, check: CheckFinished) -> list[Block]:
     """How each workload went at its own size, and how much of it ran."""
     if not check.full_size:
         return []
-    rows = tuple(
-        ((r.workload,), (badge(r.outcome),), (r.message,), (r.extent,)) for r in check.full_size
-    )
+    rows = ((r.workload, badge(r.outcome), r.message, r.extent) for r in check.full_size)
     columns = ("workload", "outcome", "message", "how much ran")
-    table = Table(f"Workloads of {name} at their own sizes", columns, rows)
-    return [Details(f"{name}: workloads at their own sizes", (table,))]
+    run = table(columns, rows, f"Workloads of {name} at their own sizes")
+    return [Details(f"{name}: workloads at their own sizes", (run,))]

@@ -6,18 +6,17 @@ from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import Profile
 from astra_tui.present.document import (
     Block,
+    Cell,
     Code,
     Items,
-    Line,
     Paragraph,
     Section,
     Table,
-    counts,
+    changed,
     number,
+    table,
 )
 from astra_tui.present.numbers import (
-    change_between,
-    count,
     dimensions,
     percent,
     pluralised,
@@ -62,33 +61,31 @@ def _versions(facts: Facts) -> list[tuple[str, CandidateState, Profile]]:
 
 
 def _totals(versions: list[tuple[str, CandidateState, Profile]]) -> Table:
-    rows: list[tuple[Line, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for name, version, profile in versions:
-        counts: list[Line] = [(number(profile.total(n), count),) for n in COUNTERS]
-        rows.append(((name,), (Code(short(version.hash)),), *counts))
+        rows.append((name, Code(short(version.hash)), *(profile.total(n) for n in COUNTERS)))
     columns = ("version", "source", *(n.replace("_", " ") for n in COUNTERS))
     caption = f"All counters, added up over {pluralised(len(versions[0][2].workloads), 'workload')}"
-    return Table(caption, columns, tuple(rows), frozenset(range(2, len(columns))))
+    return table(columns, rows, caption)
 
 
 def _workloads(before: Profile, after: Profile) -> Table:
     old = {w.workload: w for w in before.workloads}
-    rows: list[tuple[Line, ...]] = []
+    rows: list[list[Cell]] = []
     for new in after.workloads:
         was = old.get(new.workload)
-        cells: list[Line] = [(new.workload,), (dimensions(new.dims),)]
+        cells: list[Cell] = [new.workload, dimensions(new.dims)]
         for name in ("sectors", "requests", "warp_instructions"):
             value = int(getattr(new.counters, name))
             first = int(getattr(was.counters, name)) if was else 0
-            cells += [(number(first, count),) if was else (), (number(value, count),)]
-            cells.append((change_between(first, value),))
-        rows.append(tuple(cells))
+            cells += [first if was else None, value, changed(first, value)]
+        rows.append(cells)
     columns = (
         "workload", "counted at", "sectors before", "after", "change", "requests before", "after",
         "change", "instructions before", "after", "change",
     )  # fmt: skip
     caption = "Baseline (before) and best (after), per workload"
-    return Table(caption, columns, tuple(rows), frozenset(range(2, len(columns))))
+    return table(columns, rows, caption)
 
 
 def _wasted(profile: Profile, name: str) -> list[Block]:
@@ -105,24 +102,24 @@ def _wasted(profile: Profile, name: str) -> list[Block]:
 
 
 def _launches(profile: Profile) -> Table:
-    rows = tuple(
-        ((w.workload,), (", ".join(w.kernels),), *counts(w.blocks, w.threads),
-         (number(w.counters.sector_efficiency, percent),))
+    rows = (
+        (w.workload, ", ".join(w.kernels), w.blocks, w.threads,
+         number(w.counters.sector_efficiency, percent))
         for w in profile.workloads
     )  # fmt: skip
     columns = ("workload", "kernels", "blocks", "threads a block", "asked for of moved bytes")
-    return Table("Launches of the best", columns, rows, frozenset({2, 3, 4}))
+    return table(columns, rows, "Launches of the best")
 
 
 def _resources(profile: Profile) -> list[Block]:
     blocks: list[Block] = [_launches(profile)]
     if profile.kernels:
-        rows = tuple(
-            ((Code(k.kernel),), *counts(k.registers, k.spill_bytes, k.shared_bytes),
-             (number(k.occupancy, percent),))
+        rows = (
+            (Code(k.kernel), k.registers, k.spill_bytes, k.shared_bytes,
+             number(k.occupancy, percent))
             for k in profile.kernels
         )  # fmt: skip
         columns = ("kernel", "registers", "spilled bytes", "shared bytes", "occupancy")
-        blocks.append(Table("Kernels of the best", columns, rows, frozenset(range(1, 5))))
+        blocks.append(table(columns, rows, "Kernels of the best"))
     missing = [f"{what}: {why}" for what, why in profile.missing.items()]
     return blocks + [Paragraph((f"Not told: {text}.",)) for text in missing]

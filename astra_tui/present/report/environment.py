@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.present.document import (
     Block,
+    Cell,
     Code,
     Items,
     Line,
@@ -15,18 +16,17 @@ from astra_tui.present.document import (
     Section,
     Strong,
     Table,
-    counts,
     number,
+    table,
 )
-from astra_tui.present.numbers import count, decimal, size
+from astra_tui.present.numbers import decimal, size
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.timings import protocol_table
 
 
 def environment_section(facts: Facts) -> Section:
     """Versions, GPU, driver, clocks and protocol."""
-    rows = [((name,), value) for name, value in _environment(facts)]
-    blocks: list[Block] = [Table("Environment", ("what", "value"), tuple(rows))]
+    blocks: list[Block] = [table(("what", "value"), _environment(facts), "Environment")]
     gpu = facts.state.device.gpu if facts.state.device else None
     if gpu is not None and gpu.missing:
         missing = tuple((f"{what}: {why}",) for what, why in gpu.missing.items())
@@ -94,50 +94,49 @@ def cost_section(facts: Facts) -> Section:
     """What models and the GPU took."""
     usage = facts.state.usage
     blocks: list[Block] = []
-    rows = [
-        (("model calls",), (number(usage.calls, count),)),
-        (("input tokens",), (number(usage.input_tokens, count),)),
-        (("output tokens",), (number(usage.output_tokens, count),)),
-        (("dollars",), (number(usage.dollars, decimal, 4),)),
-        (("calls without a known price",), (number(usage.unpriced_calls, count),)),
+    rows: list[tuple[str, Cell]] = [
+        ("model calls", usage.calls),
+        ("input tokens", usage.input_tokens),
+        ("output tokens", usage.output_tokens),
+        ("dollars", number(usage.dollars, decimal, 4)),
+        ("calls without a known price", usage.unpriced_calls),
     ]
     if not facts.on_emulator:
-        rows.append((("seconds of timing on the GPU",), (number(usage.gpu_seconds, decimal),)))
-    blocks.append(Table("Cost", ("what", "sum"), tuple(rows), frozenset({1})))
+        rows.append(("seconds of timing on the GPU", number(usage.gpu_seconds, decimal)))
+    blocks.append(table(("what", "sum"), rows, "Cost"))
     if facts.costs:
         blocks.append(_models(facts))
     return Section("Cost", "cost", tuple(blocks))
 
 
 def _models(facts: Facts) -> Table:
-    rows = tuple(
-        ((c.purpose,), (c.model,),
-         *counts(c.calls, c.failed, c.input_tokens, c.output_tokens), (number(c.seconds, decimal),),
-         (number(c.dollars, decimal, 4),), *counts(c.unpriced))
+    rows = (
+        (c.purpose, c.model, c.calls, c.failed, c.input_tokens, c.output_tokens,
+         number(c.seconds, decimal), number(c.dollars, decimal, 4), c.unpriced)
         for c in facts.costs
     )  # fmt: skip
     columns = (
         "purpose", "model", "calls", "failed", "input tokens", "output tokens", "seconds",
         "dollars", "unpriced",
     )  # fmt: skip
-    return Table("By purpose and model", columns, rows, frozenset(range(2, 9)))
+    return table(columns, rows, "By purpose and model")
 
 
 def evidence_section(facts: Facts) -> Section:
     """The digests by which this report can be tied to its journal."""
-    rows: list[tuple[Line, ...]] = [
-        (("session",), (Code(facts.opened.session),)),
-        (("events in the journal",), (number(facts.events, count),)),
-        (("SHA-256 of journal.jsonl",), (Code(facts.journal_sha256),)),
-        (("digest of the state",), (Code(facts.digest),)),
-        (("digest when it was closed",), _closing(facts)),
-        (("baseline",), (Code(facts.baseline.hash),)),
-        (("best",), (Code(facts.best.hash),)),
+    rows: list[tuple[str, Cell]] = [
+        ("session", Code(facts.opened.session)),
+        ("events in the journal", facts.events),
+        ("SHA-256 of journal.jsonl", Code(facts.journal_sha256)),
+        ("digest of the state", Code(facts.digest)),
+        ("digest when it was closed", _closing(facts)),
+        ("baseline", Code(facts.baseline.hash)),
+        ("best", Code(facts.best.hash)),
     ]
     origin = facts.opened.forked_from
     if origin is not None:
         where: Line = (Code(origin.session), f", after event {origin.seq}, at the state ")
-        rows.append((("forked from",), (*where, Code(origin.digest))))
+        rows.append(("forked from", (*where, Code(origin.digest))))
     command = f"astra-tui verify {shlex.quote(facts.folder.resolve().name)}"
     text: Line = (
         "Everything above was read from the session's journal and sources, and nothing else. ",
@@ -145,8 +144,8 @@ def evidence_section(facts: Facts) -> Section:
         "again; ", Code("sha256sum journal.jsonl"), " tells whether the journal is still the one "
         "that this report was made from.",
     )  # fmt: skip
-    table = Table("Digests", ("what", "value"), tuple(rows))
-    return Section("How to verify", "verify", (Paragraph(text), table))
+    digests = table(("what", "value"), rows, "Digests")
+    return Section("How to verify", "verify", (Paragraph(text), digests))
 
 
 def _closing(facts: Facts) -> Line:

@@ -11,6 +11,7 @@ from astra_tui.model.state import CandidateState, RoundState
 from astra_tui.present.document import (
     Badge,
     Block,
+    Cell,
     Code,
     Details,
     Inline,
@@ -24,8 +25,9 @@ from astra_tui.present.document import (
     badge,
     number,
     speedup_line,
+    table,
 )
-from astra_tui.present.numbers import change, count, decimal, pluralised, points, ratio, short
+from astra_tui.present.numbers import change, decimal, pluralised, points, ratio, short
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.plots.speedups import speedup_figure
 from astra_tui.present.report.timings import round_timings
@@ -53,22 +55,18 @@ def _overview(facts: Facts) -> Table:
     timed = bool(facts.timings)
     columns = ["round", "plan", "written by", "outcome"]
     columns += ["speedup (95 % interval)"] if timed else []
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for entry in facts.reported:
         verdict = entry.proposal.verdict
         comparison = verdict.comparison if verdict else None
         outcome: list[Inline] = [badge(entry.told)]
         outcome += [where_measured(entry.round)]
         outcome += [", the new best"] if entry.became_best else []
-        cells: list[Line] = [
-            (entry.label,), (entry.plan.title,),
-            (facts.state.written_by(entry.round.number, entry.proposal.index),), tuple(outcome),
-        ]  # fmt: skip
-        if timed:
-            cells.append(speedup_line(comparison.speedup if comparison else None))
-        rows.append(tuple(cells))
+        by = facts.state.written_by(entry.round.number, entry.proposal.index)
+        found = speedup_line(comparison.speedup if comparison else None)
+        rows.append((entry.label, entry.plan.title, by, tuple(outcome), *([found] * timed)))
     base = "the version it started from"
-    return Table(f"All plans; every outcome is against {base}", tuple(columns), tuple(rows))
+    return table(columns, rows, f"All plans; every outcome is against {base}")
 
 
 def _said(facts: Facts) -> Items:
@@ -205,35 +203,27 @@ def _prediction(facts: Facts, entry: ReportedProposal) -> Table:
     comparison = verdict.comparison if verdict else None
     found = score(predicted, comparison) if comparison else None
     name = predicted.counter.value.replace("_", " ")
-    rows: list[tuple[Line, ...]] = [
-        (
-            (name,),
-            (change(predicted.counter_ratio),),
-            (badge(score_words(found)),) if found else ("not measured",),
-        )
-    ]
+    told = badge(score_words(found)) if found else "not measured"
+    rows: list[tuple[Cell, ...]] = [(name, number(predicted.counter_ratio, change), told)]
     if facts.timings:
         speedup = comparison.speedup if comparison else None
         low, high = predicted.speedup or (None, None)
         bounds: Line = (number(low, ratio), " to ", number(high, ratio)) if low and high else ()
-        rows.append((("speedup",), bounds, speedup_line(speedup) or ("not measured",)))
+        rows.append(("speedup", bounds, speedup_line(speedup) or "not measured"))
     columns = ("what", "predicted", "measured")
-    return Table(f"Prediction of round {entry.label}", columns, tuple(rows), frozenset({1}))
+    return table(columns, rows, f"Prediction of round {entry.label}")
 
 
 def ledger_section(facts: Facts) -> Section:
     """How far the authors' predictions can be trusted."""
-    rows = tuple(
-        (
-            (" ".join((entry.team, entry.model)).strip(),),
-            (number(entry.plans, count),),
-            (number(entry.measured, count),),
-            (number(entry.better, count),),
-            (points(entry.mean_error),) if entry.mean_error is not None else (),
-            (number(entry.mean_log_error, decimal, 3),) if entry.mean_log_error is not None else (),
-        )
-        for entry in ledger(facts.state)
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for entry in ledger(facts.state):
+        author, error, log = f"{entry.team} {entry.model}".strip(), None, None
+        if entry.mean_error is not None:
+            error = number(entry.mean_error, points)
+        if entry.mean_log_error is not None:
+            log = number(entry.mean_log_error, decimal, 3)
+        rows.append((author, entry.plans, entry.measured, entry.better, error, log))
     columns = ("author", "plans", "measured", "better", "mean error", "mean |ln error|")
     text = (
         "Each plan predicts how one counter changes. The mean error is in percentage points; of "
@@ -241,5 +231,5 @@ def ledger_section(facts: Facts) -> Section:
     )
     if not rows:
         return Section("Predictions", "ledger", (Paragraph(("No plan was proposed.",)),))
-    table = Table("Predictions against measurements", columns, rows, frozenset(range(1, 6)))
-    return Section("Predictions", "ledger", (Paragraph((text,)), table))
+    predictions = table(columns, rows, "Predictions against measurements")
+    return Section("Predictions", "ledger", (Paragraph((text,)), predictions))

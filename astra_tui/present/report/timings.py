@@ -16,8 +16,10 @@ from astra_tui.present.document import (
     Strong,
     Table,
     number,
+    table,
 )
 from astra_tui.present.numbers import (
+    decimal,
     dimensions,
     microseconds,
     pluralised,
@@ -85,19 +87,14 @@ def caveat_section(facts: Facts) -> Section | None:
     if not facts.caveats:
         text = "No measurement is marked: the gates on clocks, power, heat, drift and others held."
         return Section("Caveats", "caveats", (Paragraph((text,)),))
-    rows = tuple(
-        ((f"[{n}]",), (d.kind.replace("_", " "),), (d.message,), (_weight(d.invalidates),),
-         (_where(facts, n),))
+    rows = (
+        (f"[{n}]", d.kind.replace("_", " "), d.message, _weight(d.invalidates), _where(facts, n))
         for n, d in enumerate(facts.caveats, start=1)
-    )  # fmt: skip
-    anchors = tuple(f"caveat-{n}" for n in range(1, len(rows) + 1))
-    table = Table(
-        "Reasons not to trust a measurement fully",
-        ("mark", "kind", "what was seen", "weight", "measurements"),
-        rows,
-        anchors=anchors,
     )
-    return Section("Caveats", "caveats", (table,))
+    anchors = tuple(f"caveat-{n}" for n, _ in enumerate(facts.caveats, start=1))
+    columns = ("mark", "kind", "what was seen", "weight", "measurements")
+    title = "Reasons not to trust a measurement fully"
+    return Section("Caveats", "caveats", (table(columns, rows, title, anchors=anchors),))
 
 
 def _weight(invalidates: bool) -> Inline:
@@ -117,22 +114,15 @@ def protocol_table(facts: Facts) -> Table | None:
     latest = {w.workload: w for t in facts.timings for w in t.workloads}
     if not latest:
         return None
-    rows = tuple(
-        (
-            (w.workload, " ", w.dtype.value),
-            (dimensions(w.dims),),
-            (str(w.cold.speedup.rounds),),
-            (str(w.launches),),
-            (str(w.buffer_sets),),
-            (number(w.offset_us, microseconds),),
-            (f"{w.sm_mhz:,.0f}",) if w.sm_mhz else ("not read",),
-            (str(w.verified_sets),),
-        )
+    rows = (
+        (f"{w.workload} {w.dtype.value}", dimensions(w.dims), w.cold.speedup.rounds, w.launches,
+         w.buffer_sets, number(w.offset_us, microseconds),
+         number(w.sm_mhz, decimal, 0) if w.sm_mhz else "not read", w.verified_sets)
         for w in latest.values()
-    )
+    )  # fmt: skip
     columns = (
         "workload", "dimensions", "pairs of rounds", "launches a graph", "buffer sets",
         "offset taken off, us", "SM clock, MHz", "buffer sets verified",
     )  # fmt: skip
     caption = "How it was measured: the latest timing of each workload"
-    return Table(caption, columns, rows, frozenset(range(2, 8)))
+    return table(columns, rows, caption)
