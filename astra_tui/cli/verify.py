@@ -73,8 +73,6 @@ def run(options: Options) -> int:
     folder = saved_session(options.session, options.sessions)
     session = read_session(folder)
     integrity, state = session.integrity, session.timeline.final_state()
-    for flaw in integrity.flaws:
-        plain.note(flaw.describe())
     answer = VerifyAnswer(
         exit_code=int(ExitCode.FAILED),
         session=state.opened.session if state.opened else folder.name,
@@ -93,6 +91,8 @@ def run(options: Options) -> int:
     answer = replace(answer, signed=signed)
     if not options.json:
         plain.print_blocks(integrity_blocks(integrity, signed))
+        for flaw in integrity.flaws:
+            plain.note(flaw.describe())
     if problem:
         answer = replace(answer, message=problem)
     elif integrity.whole:

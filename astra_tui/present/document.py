@@ -73,7 +73,7 @@ def number(
 def changed(before: int, after: int) -> Number | None:
     """How much a counter changed; None where it did not."""
     text = change_between(before, after)
-    return Number(after / before if before else math.inf, text) if text else None
+    return Number(after / before - 1 if before else math.inf, text) if text else None
 
 
 def badge(said: StrEnum | Phrase) -> Badge:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 COMMAND = (sys.executable, "-m", "astra_tui")
-INHERITED = ("PATH", "ASTRA_TUI_CACHE", "ASTRA_TUI_SEED")
+INHERITED = ("PATH", "PYTHONPATH", "ASTRA_TUI_CACHE", "ASTRA_TUI_SEED")
 SECONDS = 600
 """For a command that never ends; no load makes one so slow."""
 

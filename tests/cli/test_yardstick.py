@@ -70,7 +70,8 @@ def test_a_list_asks_no_one_and_says_what_is_served(shell: Shell, folder: Path) 
     outcome = shell.run("yardstick", "list", "silu_and_mul")
     assert (outcome.code, outcome.err) == (ExitCode.OK, "")
     _, row, unserved = outcome.out.splitlines()
-    assert row.split()[:4] == ["silu_and_mul", "tiny", "tiny-kernels", "1.2.0"]
+    assert row.split()[:2] == ["silu_and_mul", "tiny"]
+    assert "tiny-kernels 1.2.0" in row
     assert row.endswith("not fetched  2 of 3 workloads")
     assert unserved == "silu_and_mul: no yardstick serves 32x5120"
 

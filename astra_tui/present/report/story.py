@@ -17,6 +17,7 @@ from astra_tui.present.document import (
     Inline,
     Items,
     Line,
+    Number,
     Paragraph,
     Quote,
     Section,
@@ -204,7 +205,8 @@ def _prediction(facts: Facts, entry: ReportedProposal) -> Table:
     found = score(predicted, comparison) if comparison else None
     name = predicted.counter.value.replace("_", " ")
     told = badge(score_words(found)) if found else "not measured"
-    rows: list[tuple[Cell, ...]] = [(name, number(predicted.counter_ratio, change), told)]
+    less = Number(predicted.counter_ratio - 1, change(predicted.counter_ratio))
+    rows: list[tuple[Cell, ...]] = [(name, less, told)]
     if facts.timings:
         speedup = comparison.speedup if comparison else None
         low, high = predicted.speedup or (None, None)
@@ -220,7 +222,7 @@ def ledger_section(facts: Facts) -> Section:
     for entry in ledger(facts.state):
         author, error, log = f"{entry.team} {entry.model}".strip(), None, None
         if entry.mean_error is not None:
-            error = number(entry.mean_error, points)
+            error = Number(100 * entry.mean_error, points(entry.mean_error))
         if entry.mean_log_error is not None:
             log = number(entry.mean_log_error, decimal, 3)
         rows.append((author, entry.plans, entry.measured, entry.better, error, log))
