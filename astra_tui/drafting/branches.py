@@ -23,8 +23,8 @@ from astra_tui.drafting.expressions import (
 from astra_tui.drafting.geometry import LaunchDraft, block_limit, plan_arguments, read_launch
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.launching import HostCode, Sizes, tensors_of, with_checked_types
-from astra_tui.drafting.reading import KernelFunction, SourceText, live_code
-from astra_tui.drafting.template_arguments import element_names
+from astra_tui.drafting.reading import KernelFunction, SourceText, live_code, overloads
+from astra_tui.drafting.template_arguments import element_names, element_types
 from astra_tui.drafting.tensor_checks import checked_conditions
 from astra_tui.drafting.tensors import TensorReader, read_accesses
 from astra_tui.model.launch.expression import Binary, names_in
@@ -88,19 +88,22 @@ def read_branches(followed: Followed) -> list[Branch]:
     answers, launch = followed.answers, followed.launch
     if answers.launch or answers.plan != NO_ANSWERS.plan:
         return []
-    found: list[Branch] = []
+    found: dict[tuple[str, ...], Branch] = {}
     for other in followed.source.launches:
         if other.function == launch.function and other.call != launch.call:
             try:
-                found.append(_read(followed, other))
+                branch = _read(followed, other)
             except _Unclear:
                 continue
-    return found if len({branch.chosen for branch in found}) == len(found) else []
+            # A dispatch over element types repeats a launch; what else is chosen alike is unclear.
+            if found.setdefault(branch.chosen, branch).line != branch.line:
+                return []
+    return list(found.values())
 
 
 def _read(followed: Followed, other: HostLaunch) -> Branch:
     source, sizes = followed.source, _copied(followed.sizes)
-    same = [k for k in source.kernels if k.name == other.kernel]
+    same = overloads(source, other)
     if len(same) != 1:
         raise _Unclear  # Which of several is launched, only a compiler knows.
     here, there = _conditions(followed.launch), _conditions(other)
@@ -160,7 +163,7 @@ def _host(followed: Followed, kernel: KernelFunction, other: HostLaunch, sizes: 
     host = HostCode(followed.source, kernel, other, sizes)
     host.tensors = tensors_of(followed.kernel, followed.launch, host.values)
     host.types.update(element_names(kernel, other, followed.elements, followed.source.aliases))
-    host.read_properties({})
+    host.read_properties(dict(element_types(followed.kernel, followed.elements)))
     list(host.read_modes())
     return host
 
@@ -184,6 +187,8 @@ def _exact(host: HostCode, conditions: Sequence[tuple[Node, bool]], sizes: Sizes
         if truth is None or not parts or not all(names_in(part) <= known for part in parts):
             raise _Unclear
         for part in parts:
+            if known_truth(part):
+                continue
             text = printed(part)
             if not text:
                 raise _Unclear

@@ -38,6 +38,7 @@ from astra_tui.drafting.reading import (
     KernelFunction,
     SourceText,
     host_template_of,
+    is_meant,
     live_code,
     read_source,
 )
@@ -160,7 +161,7 @@ def draft_task(
     else:
         baseline = baseline_text(
             translation,
-            [declared, *(_declaration(translation, branch) for branch in branches)],
+            [declared, *(_declaration(translation, source, branch) for branch in branches)],
             elements.task,
             plan_lines,
             answers.definitions(),
@@ -271,8 +272,11 @@ def _choose(
     return same[min(place, len(same) - 1)], chosen
 
 
-def _declaration(translation: Translation, branch: Branch) -> Declaration:
-    return next(d for d in translation.kernels() if d.name == branch.kernel.name)
+def _declaration(translation: Translation, source: SourceText, branch: Branch) -> Declaration:
+    name, line = branch.kernel.name, branch.kernel.line
+    place = [k.line for k in source.kernels if k.name == name].index(line)
+    declared = [d for d in translation.kernels() if d.name == name]
+    return declared[min(place, len(declared) - 1)]
 
 
 def _has_line(declaration: Declaration, line: str) -> bool:
@@ -294,6 +298,8 @@ def _launch_of(source: SourceText, kernel: KernelFunction, line: int) -> HostLau
         )
     if not launches:
         return None
+    meant = {x.call.id: is_meant(kernel, x) for x in launches}
+    launches.sort(key=lambda x: (True, None, False).index(meant[x.call.id]))
     # One with more arguments passes what a parameter pack takes, and a draft has none.
     fitting = [x for x in launches if len(x.arguments) <= len(kernel.parameters)] or launches
     return next(

@@ -67,7 +67,7 @@ _SIZES = {
 
 @dataclass(frozen=True)
 class Helper:
-    """A macro with parameters, or a function that only returns an expression."""
+    """A macro with parameters, or a function that only chooses an expression to return."""
 
     parameters: tuple[str, ...]
     body: Node
@@ -137,6 +137,8 @@ class Rewriter:
         self._steps = 0
         self._open: set[str] = set()
         self._bound: Mapping[str, Expression] = {}
+        self._pointers: Mapping[str, str] = {}
+        """Tensors that are passed to the helper that is read, by its parameters."""
 
     def expression(self, node: Node) -> Expression | None:
         """The expression as a whole number."""
@@ -352,12 +354,17 @@ class Rewriter:
         name = text_of(without_wrapping(address))
         value = self.symbols.definitions.get(name, address)
         pointer = without_wrapping(value)
-        owner = re.match(r"(\w+)(?:(?:\.|->)\w*data_ptr\b.*)?$", text_of(pointer))
-        tensor = self.symbols.tensors.get(owner[1]) if owner is not None else None
+        tensor = self._tensor(pointer)
         bytes_ = self.expression(by)
         if tensor is None or bytes_ is None or "uintptr_t" not in text_of(value):
             return None
         return Call("aligned", (Name(tensor), bytes_))
+
+    def _tensor(self, pointer: Node) -> str | None:
+        """The tensor that a pointer, or a call for its data, is of."""
+        owner = re.match(r"(\w+)(?:(?:\.|->)\w*data_ptr\b.*)?$", text_of(pointer))
+        known = {**self.symbols.tensors, **self._pointers}
+        return known.get(owner[1]) if owner is not None else None
 
     def _rounded_down(self, left: Node, right: Node) -> Expression | None:
         """`x & ~31` is x rounded down to a multiple of 32."""
@@ -452,18 +459,21 @@ class Rewriter:
     ) -> Expression | None:
         """The body of a helper with its parameters replaced by the values of the arguments."""
         values = [self.expression(argument) for argument in arguments]
-        if name in self._open or None in values:
+        tensors = [self._tensor(without_wrapping(argument)) for argument in arguments]
+        if name in self._open or (None, None) in zip(values, tensors, strict=True):
             return None
         given = [parse_expression(text_of(node)) for node in template_arguments(call)]
         template = [self._value(node) if node is not None else None for node in given]
-        outer = self._bound
+        outer = self._bound, self._pointers
         pairs = (
             *zip(helper.parameters, values, strict=True),
             *zip(helper.template, template, strict=False),
         )
         self._bound = {name: value for name, value in pairs if value is not None}
+        passed = zip(helper.parameters, tensors, strict=True)
+        self._pointers = {name: tensor for name, tensor in passed if tensor is not None}
         found = self._once(name, helper.body)
-        self._bound = outer
+        self._bound, self._pointers = outer
         return found
 
 

@@ -88,29 +88,29 @@ def _choices(function: Node) -> Iterator[tuple[int, int, str]]:
         if call.type != "call_expression" or called is None or called.type != "lambda_expression":
             continue
         body = called.child_by_field_name("body")
-        chosen = _chosen(body.named_children, {}) if body is not None else None
-        if chosen is not None and not arguments_of(call):
-            yield call.start_byte, call.end_byte, f"({chosen})"
+        found = chosen(body.named_children, {}) if body is not None else None
+        if found is not None and not arguments_of(call):
+            yield call.start_byte, call.end_byte, f"({found})"
 
 
-def _chosen(statements: Sequence[Node], known: Mapping[str, str]) -> str | None:
+def chosen(statements: Sequence[Node], known: Mapping[str, str]) -> str | None:
     """What statements return as one expression, None where they do more than choose."""
     if not statements:
         return None
     first, rest = statements[0], statements[1:]
     match first.type:
         case "comment":
-            return _chosen(rest, known)
+            return chosen(rest, known)
         case "return_statement" if first.named_children:
             return _replaced(first.named_children[0], known)
         case "declaration":
             values = {n: d.child_by_field_name("value") for n, d in declarators(first)}
             given = {n: f"({_replaced(v, known)})" for n, v in values.items() if v is not None}
-            return _chosen(rest, {**known, **given}) if given else None
+            return chosen(rest, {**known, **given}) if given else None
         case "if_statement" if first.child_by_field_name("alternative") is None:
             condition = first.child_by_field_name("condition")
-            taken = _chosen(_inside(first.child_by_field_name("consequence")), known)
-            other = _chosen(rest, known)
+            taken = chosen(_inside(first.child_by_field_name("consequence")), known)
+            other = chosen(rest, known)
             if condition is None or taken is None or other is None:
                 return None
             return f"{_replaced(condition, known)} ? {taken} : {other}"
@@ -124,7 +124,7 @@ def _first_chosen(loop: Node, rest: Sequence[Node], known: Mapping[str, str]) ->
     """A loop over listed numbers that returns the first for which a condition holds."""
     name = text_of(loop.child_by_field_name("declarator"))
     listed = loop.child_by_field_name("right")
-    found = _chosen(rest, known)
+    found = chosen(rest, known)
     if listed is None or listed.type != "initializer_list":
         return None
     for number in reversed([n for n in listed.named_children if n.type != "comment"]):
@@ -132,7 +132,7 @@ def _first_chosen(loop: Node, rest: Sequence[Node], known: Mapping[str, str]) ->
             case [Node(type="if_statement") as branch]:
                 inner = {**known, name: text_of(number)}
                 condition = branch.child_by_field_name("condition")
-                taken = _chosen(_inside(branch.child_by_field_name("consequence")), inner)
+                taken = chosen(_inside(branch.child_by_field_name("consequence")), inner)
                 if condition is None or taken is None or found is None:
                     return None
                 found = f"{_replaced(condition, inner)} ? {taken} : {found}"

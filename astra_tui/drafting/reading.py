@@ -24,6 +24,7 @@ from astra_tui.cuda_source.syntax import (
     called_name,
     declarators,
     descendants,
+    integer_value,
     line_of,
     parse,
     parse_expression,
@@ -39,7 +40,7 @@ from astra_tui.drafting.host_launches import (
     local_values,
     resolved_kernel,
 )
-from astra_tui.drafting.inlining import with_lambdas_in_place
+from astra_tui.drafting.inlining import chosen, with_lambdas_in_place
 from astra_tui.drafting.structures import (
     Structure,
     Structures,
@@ -179,6 +180,9 @@ def _calls(root: Node) -> dict[str, tuple[Node, ...]]:
 
 # -- launches --------------------------------------------------------------------------------------
 
+_ENABLED = re.compile(r"enable_if_t<(.*)>$", re.DOTALL)
+_MAX_HELPER = 8
+"""Statements of a helper function that only chooses what it returns."""
 _LITERAL = re.compile(r"nullptr|NULL|true|false|-?[\d.]+(?:[eE][-+]?\d+)?[fFuUlL]*")
 
 
@@ -301,6 +305,29 @@ def _kernel(function: Node, structures: Structures) -> KernelFunction | None:
         name, scope_of(function), template_of(function), parameters_of(function), function,
         structures.get(name, {}),
     )  # fmt: skip
+
+
+def overloads(source: SourceText, launch: HostLaunch) -> list[KernelFunction]:
+    """The kernels of a launch's name that its template arguments may mean."""
+    same = [k for k in source.kernels if k.name == launch.kernel]
+    meant = [k for k in same if is_meant(k, launch)]
+    return meant or [k for k in same if is_meant(k, launch) is not False]
+
+
+def is_meant(kernel: KernelFunction, launch: HostLaunch) -> bool | None:
+    """Whether the numbers of a launch choose a kernel, by the condition that it is there under.
+
+    None where it has no such condition, or more decides. `kernel` has the launch's name.
+    """
+    found = _ENABLED.search(text_of(kernel.node.child_by_field_name("type")))
+    condition = parse_expression(found[1]) if found is not None else None
+    if condition is None:
+        return None
+    given = zip((p.name for p in kernel.template), launch.template_args, strict=False)
+    numbers = {name: integer_value(text_of(node)) for name, node in given}
+    symbols = SymbolTable(numbers={n: value for n, value in numbers.items() if value is not None})
+    truth = Rewriter(symbols).truth(condition)
+    return known_truth(truth) if truth is not None else None
 
 
 def live_code(function: Node, numbers: Mapping[str, int]) -> Node:
@@ -436,10 +463,16 @@ def _helpers(root: Node, functions: list[Node]) -> Iterator[tuple[str, Helper]]:
             c for c in (body.named_children if body is not None else ())
             if c.type not in ("comment", "static_assert_declaration")
         ]  # fmt: skip
-        if len(inside) == 1 and inside[0].type == "return_statement" and inside[0].named_children:
+        returned = next(iter(inside[-1].named_children), None) if inside else None
+        if returned is None or len(inside) > _MAX_HELPER or inside[-1].type != "return_statement":
+            continue
+        if len(inside) > 1:
+            joined = chosen(inside, {})
+            returned = parse_expression(joined) if joined else None
+        if returned is not None:
             names = tuple(p.name for p in parameters_of(function))
             template = tuple(name for _, name, _ in template_of(function))
-            yield function_name(function), Helper(names, inside[0].named_children[0], template)
+            yield function_name(function), Helper(names, returned, template)
 
 
 def _aliases(root: Node) -> dict[str, str]:

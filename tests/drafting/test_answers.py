@@ -15,6 +15,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.launch import parse_plan
 from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.task import load_task
+from tests.drafting.reading import drafted
 
 SOURCE = """
 enum class Op { kHalve, kDouble };
@@ -315,3 +316,34 @@ def test_a_launcher_that_chooses_drafts_to_branches_and_a_check_takes_both(
     file.write_text('from = "negate.cu"\nkernel = "negate_wide"\nlaunch = 25\n')
     assert main(["new", str(tmp_path / "one"), "--answers", str(file)]) == 0
     assert "also launches negate" in capsys.readouterr().out
+
+
+OVERLOADED = (
+    CHOOSING.replace("negate_wide", "negate")
+    .replace("template <typename T>", "template <typename T, int kWide>")
+    .replace("void negate(T* out", "std::enable_if_t<(kWide > 0) && sizeof(T) == 2> negate(T* out")
+    .replace("void negate(T* y", "std::enable_if_t<(kWide == 0)> negate(T* y")
+    .replace("#include <cstdint>", "#include <cstdint>\n#include <type_traits>\n" + """
+template <typename P> static bool is_wide_at(const P* p, int bytes) {
+  auto at = reinterpret_cast<uintptr_t>(p);
+  return at % bytes == 0;
+}
+static bool are_wide(const void* a, const void* b) {
+  return is_wide_at(a, 16) && is_wide_at(b, 16);
+}
+""")
+    .replace("to % 16 == 0 && from % 16 == 0", "are_wide(out, in)")
+    .replace("negate<__half><<<rows, 128", "negate<__half, 8><<<rows, 128")
+    .replace("negate<__half><<<rows, 256", "negate<__half, 0><<<rows, 256")
+)  # fmt: skip
+
+
+def test_overloads_are_told_apart_and_helpers_of_conditions_are_read() -> None:
+    draft = drafted("negate", OVERLOADED, "negate.cu", "negate:15")
+    text = draft.files["baseline.cu"]
+    assert "when d <= 4096 and d % 8 == 0 and aligned(out, 16) and aligned(in_, 16):" in text
+    assert "negate<T, 8> grid=rows block=128" in text
+    assert "negate<T, 0> grid=rows block=256\n           args=(out, in_, d)" in text
+    assert text.count("__global__") == 2
+    plain = drafted("negate", OVERLOADED, "negate.cu", "negate:25").files["baseline.cu"]
+    assert "negate<T, 0> grid=rows block=256" in plain.partition("@launch")[2].partition("*/")[0]
