@@ -132,6 +132,20 @@ VALUES: dict[str, str] = {
     " w[k] = k; fence(); __syncthreads(); u32 phase = 0; for (u32 n = 16; n <= 512; n *= 2, phase ^= 1) {"
     " if (t == 0) { expect(b, n); load(s + 128, in + 4 * (n / 16 % 3), n, b); } wait(b, phase);"
     " *o = *o * 31 + w[128 + t]; fence(); __syncthreads(); }",
+    **{
+        f"bulk load of {n} bytes at {at}": (
+            f"if (t == 0) {{ init(b, 1); fence_init(); expect(b, {n}); load(s, in + {at // 4}, {n}, b); }}"
+            f" __syncthreads(); wait(b, 0); *o = t < {n // 4} ? w[t] : 0;"
+        )
+        for n, at in ((112, 16), (128, 16), (144, 16), (256, 16), (384, 48), (512, 16), (512, 32))
+    },
+    **{
+        f"bulk store of {n} bytes at {at}": (
+            "for (u32 k = t; k < 256; k += 64) w[k] = 3 * k; fence(); __syncthreads();"
+            f" if (t == 0 && x == 0) {{ store(out + {at // 4}, s, {n}); commit(); WAIT_ALL(0); }}"
+        )
+        for n, at in ((128, 16), (256, 16), (512, 48), (512, 32))
+    },
 }
 
 
