@@ -48,6 +48,7 @@ _MAY_NAME_TYPES = {
     "model/sass.py": "a comment",
     "cuda_source/effects.py": "conversion functions of CUDA",
     "cuda_source/types.py": "conversion functions of CUDA",
+    "cuda_source/generator_run.py": "torch's names of types, for generators that ask for them",
     "emulator/operands.py": "a comment",
     "lab/yardsticks/generator.py": "torch's names of types, for generators that ask for them",
 }

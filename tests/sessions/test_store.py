@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from astra_tui.model.errors import UserError
+from astra_tui.model.events import Event, PlanProposed
 from astra_tui.model.fold import fold
 from astra_tui.model.ledger import SMALLEST_RATIO, LedgerEntry, ledger, score
 from astra_tui.model.plan import Counter
@@ -92,13 +93,19 @@ def test_a_session_that_is_written_is_not_interrupted(tmp_path):
     assert list_sessions(tmp_path, session_entry)[0].status == "interrupted"
 
 
+def planned() -> list[Event]:
+    """The session up to its first plan."""
+    events = whole_session()
+    return events[: 1 + next(i for i, e in enumerate(events) if isinstance(e, PlanProposed))]
+
+
 def test_the_report_of_a_session(tmp_path):
     state = fold(whole_session())
     report = msgspec.to_builtins(run_report(state, tmp_path))
     assert (report["task"], report["team"], report["device"]) == (
         "silu_and_mul",
         "playbook",
-        "emulator",
+        "cuda:0",
     )
     assert (report["stopped"], report["digest"]) == ("rounds", state.digest())
     assert (report["baseline"]["candidate"], report["best"]["candidate"]) == (BASELINE, BETTER)
@@ -124,7 +131,7 @@ def test_the_report_of_a_session(tmp_path):
 
 
 def test_a_report_of_what_was_not_measured_has_holes(tmp_path):
-    report = run_report(fold(whole_session()[:17]), tmp_path)
+    report = run_report(fold(planned()), tmp_path)
     (proposal,) = report.rounds[0].proposals
     assert (proposal.outcome, proposal.measured, proposal.source) == (None, None, None)
     assert (report.best, report.stopped) == (report.baseline, None)
@@ -159,7 +166,7 @@ def test_the_ledger_of_a_session():
     assert entry == LedgerEntry(
         "playbook", "", 1, 1, 1, pytest.approx(0.25), pytest.approx(0.6931471805599453)
     )
-    (unmeasured,) = ledger(fold(whole_session()[:17]))
+    (unmeasured,) = ledger(fold(planned()))
     assert unmeasured == LedgerEntry("playbook", "", 1, 0, 0, None, None)
     assert ledger(fold([])) == ()
 

@@ -14,6 +14,7 @@ from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import Preferences
 from astra_tui.tui.commands import MOVES, check_keys
 from astra_tui.tui.source import open_saved
+from astra_tui.tui.widgets.rounds import ROWS, RoundsPane
 from tests.conftest import ROOT
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, seated
 from tests.tui.test_typing import Asker
@@ -131,7 +132,11 @@ async def test_the_mouse_works(saved: Path) -> None:
         await desk.until(lambda: desk.session.view and desk.text("#rounds"), "the session")
         rows = desk.text("#rounds").splitlines()
         index = next(i for i, row in enumerate(rows) if "another scale" in row)
-        await desk.pilot.click("#rounds", offset=(8, index))
+        pane = desk.session.query_one("#rounds", RoundsPane)
+        await desk.until(
+            lambda: pane.cursor + ROWS <= pane.scroll_y + pane.inner_size.height, "the last round"
+        )
+        await desk.pilot.click("#rounds", offset=(8, index - int(pane.scroll_y)))
         await desk.until(lambda: "another scale" in desk.text("#plan"), "the chosen plan")
         tabs = desk.text("#tabs")
         await desk.pilot.click("#tabs", offset=(tabs.index("8 Log") + 2, 0))
