@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import msgspec
+
 from astra_tui.engine.candidate_steps import (
     ProposalId,
     describe_failures,
@@ -51,9 +53,20 @@ class Attempts:
         assert base is not None
         assert known.profile is not None
         timing = known.timing(self._base)
-        if timing is not None:
-            return judge_timed(base, known.profile, timing)
-        return judge_counters(self._base, base, candidate, known.profile)
+        if self.is_base(candidate):
+            verdict = RoundVerdict(Outcome.SAME, (), base=self._base)
+        elif timing is not None:
+            verdict = judge_timed(base, known.profile, timing)
+        else:
+            verdict = judge_counters(self._base, base, candidate, known.profile)
+        place = self._place.round, self._place.proposal
+        origin = self._record.state.origin_words(candidate, place)
+        reasons = (*([origin] if origin else []), *verdict.reasons)
+        return msgspec.structs.replace(verdict, candidate=candidate, reasons=reasons)
+
+    def is_base(self, candidate: str) -> bool:
+        """Whether a candidate runs the code of what it was made from."""
+        return self._base in (candidate, self._record.state.candidate(candidate).copy_of)
 
     def judged(self, attempt: Attempt) -> RoundVerdict | None:
         """The verdict on an attempt for which all was measured that it takes."""
@@ -61,6 +74,7 @@ class Attempts:
             return None
         known = self._record.state.candidate(attempt.candidate)
         is_timed = known.timing(self._base) is not None or not self._timed
+        is_timed = is_timed or self.is_base(attempt.candidate)
         if not known.correct or known.profile is None or not is_timed:
             return None
         return self.judge(attempt.candidate)

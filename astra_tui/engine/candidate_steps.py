@@ -24,6 +24,7 @@ from astra_tui.model.events import (
     CheckStarted,
     CodeWritten,
     CompileFinished,
+    CopyFound,
     HardwareCountersRead,
     ProfileTaken,
     RoundsTimed,
@@ -64,9 +65,17 @@ async def compile_candidate(
         event = CompileFinished(candidate, False, (_diagnostic(error),), "", 0.0)
     else:
         parts = compiled.ok, compiled.diagnostics, compiled.compiler, compiled.seconds
-        event = CompileFinished(candidate, *parts)
+        event = CompileFinished(candidate, *parts, compiled.code)
     record.emit(event)
     return event
+
+
+def find_copy(record: Record, candidate: str) -> None:
+    """Gives a candidate that was not checked the results of an earlier one with the same code."""
+    known = record.state.candidate(candidate)
+    original = record.state.checked_with_code_of(candidate) if known.check is None else ""
+    if original:
+        record.emit(CopyFound(candidate, original))
 
 
 async def compile_errors(lab: Lab, text: str) -> tuple[Diagnostic, ...]:
@@ -259,7 +268,8 @@ def errors_in(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
 def describe_failures(record: Record, candidate: str) -> str:
     """What the tools found, or the first failed cases of a check with why each case exists."""
     known = record.state.candidate(candidate)
-    lines = [known.check.message] if known.check is not None else []
+    origin = record.state.origin_words(candidate, record.state.place_of(candidate))
+    lines = [*([origin] if origin else []), *([known.check.message] if known.check else [])]
     found = [report for report in known.sanitizer if report.found]
     if found:
         source = record.store.get(candidate).splitlines()

@@ -387,4 +387,5 @@ class Engine:
             and p.verdict.comparison is not None
         ]
         if better and not round_.best:
-            self.record.emit(BestChanged(round_.number, min(better)[2]))
+            winner = self.state.candidate(min(better)[2])
+            self.record.emit(BestChanged(round_.number, winner.copy_of or winner.hash))

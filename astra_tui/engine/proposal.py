@@ -6,9 +6,11 @@ continues where it stopped.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -23,6 +25,7 @@ from astra_tui.engine.candidate_steps import (
     compile_errors,
     describe_failures,
     errors_in,
+    find_copy,
     profile_candidate,
     sanitize_candidate,
     time_candidate,
@@ -77,6 +80,10 @@ class RoundContext:
     approvals: Approvals
     control: Control
     drafts: DraftLabs
+    one_at_a_time: defaultdict[str, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict(asyncio.Lock)
+    )
+    """By the hash of the code that candidates run: copies wait for the results of the first."""
 
     def brief(self, place: ProposalId) -> Brief:
         """What an agent gets to know at a place, and where it may try what it thinks of."""
@@ -328,7 +335,9 @@ class Proposal:
                 return self._rejected(decision, "the code", candidate)
             if decision.partial is not None:
                 return self._take_hunks(decision, text)
-        return await self._check(code, text)
+        async with self.context.one_at_a_time[compiled.code or candidate]:
+            find_copy(self.record, candidate)
+            return await self._check(code, text)
 
     async def _review(self, code: CodeWritten, text: str) -> None:
         """Holds code against its plan and what the engineer said, by rule where a rule can tell.
@@ -361,7 +370,8 @@ class Proposal:
 
     async def _check(self, code: CodeWritten, text: str) -> RoundVerdict | _Failed:
         candidate = code.candidate
-        await self._add_cases(text)
+        if self.record.state.candidate(candidate).check is None:
+            await self._add_cases(text)
         await self.context.control.checkpoint()
         try:
             check = await check_candidate(self.record, self.context.lab, candidate, self.place)
@@ -381,7 +391,8 @@ class Proposal:
                 return await self._explain(candidate, text)
             await self.context.control.checkpoint()
         try:
-            await self._measure(candidate)
+            if not self._attempts.is_base(candidate):
+                await self._measure(candidate)
         except UserError as error:
             return _Failed(Failure(text, "check", error.describe()), Outcome.WRONG)
         verdict = self._attempts.judge(candidate)

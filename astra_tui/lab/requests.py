@@ -11,8 +11,10 @@ from astra_tui.model.compilation import (
     Compilation,
     CompiledKernel,
     Diagnostic,
+    code_hash,
     instructions_in,
 )
+from astra_tui.model.launch import LaunchPlan, print_plan
 from astra_tui.model.machine_code import Profiled
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
@@ -46,13 +48,16 @@ class Compiled(msgspec.Struct, frozen=True):
     kernels: tuple[CompiledKernel, ...]
     instructions: tuple[str, ...]
     """What `instructions_in` finds in the PTX."""
+    code: str = ""
+    """The `code_hash` of what compiled."""
 
     @classmethod
-    def of(cls, compilation: Compilation) -> Compiled:
-        """What is told of a compilation."""
+    def of(cls, compilation: Compilation, plan: LaunchPlan) -> Compiled:
+        """What is told of a compilation of a source with this launch plan."""
         c = compilation
         used = instructions_in(c.ptx)
-        return cls(c.ok, c.diagnostics, c.compiler, c.seconds, c.kernels, used)
+        code = code_hash(c.ptx, print_plan(plan)) if c.ok else ""
+        return cls(c.ok, c.diagnostics, c.compiler, c.seconds, c.kernels, used, code)
 
 
 class Compile(Request[Compiled], frozen=True):

@@ -213,8 +213,9 @@ class _Worker:
 
     def _compile(self, request: Compile) -> Compiled:
         self._draw_from(request.seed)
-        expressions = self.checker.kernels_of(self._open(request.source))
-        return Compiled.of(self.compiler.compile(request.source.text, expressions))
+        source = self._open(request.source)
+        compilation = self.compiler.compile(source.text, self.checker.kernels_of(source))
+        return Compiled.of(compilation, source.plan)
 
     def _disassemble(self, source: Source) -> Disassembly:
         attributes = self.opened.device.attributes

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from astra_tui.model.digest import content_hash
 from astra_tui.model.dtypes import DType
 
 SOURCE_NAME = "kernel.cu"
@@ -108,6 +109,17 @@ def instructions_in(ptx: str) -> tuple[str, ...]:
     is launched or what memory it has, such as `.shared`; in order of the alphabet.
     """
     return tuple(sorted({*_INSTRUCTION.findall(ptx), *_DIRECTIVE.findall(ptx)}))
+
+
+_DEBUG = re.compile(
+    r"^[ \t]*(?:\.loc\b.*|\.file\b.*|//.*|\.section\b.*\n[ \t]*\{[^}]*\}|)\n", re.MULTILINE
+)
+"""What only says from which lines code came, comments, and empty lines."""
+
+
+def code_hash(ptx: str, launch_plan: str) -> str:
+    """The same for sources that run the same: equal PTX but for its lines, and an equal plan."""
+    return content_hash(f"{_DEBUG.sub('', ptx)}\0{launch_plan}")
 
 
 class Compilation(msgspec.Struct, frozen=True):

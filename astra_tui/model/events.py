@@ -189,6 +189,15 @@ class CompileFinished(Event, frozen=True, tag="compile_finished"):
     diagnostics: tuple[Diagnostic, ...]
     compiler: str
     seconds: float
+    code: str = ""
+    """The `code_hash` of what compiled: that of its copies, however they are written."""
+
+
+class CopyFound(Event, frozen=True, tag="copy_found"):
+    """A candidate runs the same code as an earlier one, whose results are its own as well."""
+
+    candidate: str
+    original: str
 
 
 class CheckStarted(Event, frozen=True, tag="check_started"):
@@ -495,7 +504,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     SessionOpened, EngineStarted, RoundOpened, MemoryRecalled, PlanProposed, PlanningFinished,
     ApprovalAsked,
     DecisionTaken, RejectionTakenBack, CodeWritten, CodeFailed, DiffReviewed, CompileFinished,
-    CheckStarted,
+    CopyFound, CheckStarted,
     CaseChecked, CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened,
     WorkloadTimed, TimingFinished, ShippedTimed, AnalysisGiven, VerdictReached, BestChanged,
     RoundClosed, NoteAdded, CaseAdded, CallReserved, ExchangeMade, ToolUsed, StepRemembered,

@@ -26,6 +26,7 @@ from astra_tui.model.events import (
     CodeFailed,
     CodeWritten,
     CompileFinished,
+    CopyFound,
     DecisionTaken,
     DeviceOpened,
     DiffReviewed,
@@ -275,6 +276,14 @@ def _compiled(state: SessionState, event: CompileFinished) -> SessionState:
     return _candidate(state, event.candidate, compilation=event)
 
 
+def _copied(state: SessionState, event: CopyFound) -> SessionState:
+    original, own = state.candidates[event.original], state.candidates[event.candidate]
+    copy = replace(
+        original, hash=own.hash, compilation=own.compilation, copy_of=original.hash, analyses=()
+    )
+    return _changed(state, candidates=_with(state.candidates, own.hash, copy))
+
+
 def _check_started(state: SessionState, event: CheckStarted) -> SessionState:
     return _candidate(
         state, event.candidate, cases=event.cases, results=(), check=None, sanitizer=()
@@ -434,6 +443,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     CodeFailed: _attempt,
     DiffReviewed: _reviewed,
     CompileFinished: _compiled,
+    CopyFound: _copied,
     CheckStarted: _check_started,
     CaseChecked: _case_checked,
     CheckFinished: _check_finished,

@@ -69,6 +69,8 @@ class CandidateState(msgspec.Struct, frozen=True):
     shipped: ShippedTimes | None = None
     """Against the kernels that others ship; None unless it was the best at the end."""
     analyses: tuple[AnalysisGiven, ...] = ()
+    copy_of: str = ""
+    """The candidate whose results these are, since both run the same code."""
 
     @property
     def correct(self) -> bool:
@@ -297,6 +299,39 @@ class SessionState(msgspec.Struct, frozen=True):
     def candidate(self, hash_: str) -> CandidateState:
         """What is known of a source; nothing, if it is new."""
         return self.candidates.get(hash_) or CandidateState(hash_)
+
+    def checked_with_code_of(self, candidate: str) -> str:
+        """A candidate that was checked and runs the same code as this one; "" without any."""
+        compiled = self.candidate(candidate).compilation
+        if compiled is None or not compiled.code:
+            return ""
+        same = (
+            known.hash
+            for known in self.candidates.values()
+            if known.check is not None and known.compilation is not None
+            and known.compilation.code == compiled.code and not known.copy_of
+        )  # fmt: skip
+        return next(same, "")
+
+    def place_of(self, candidate: str) -> tuple[int, int]:
+        """The round and the proposal that first wrote a candidate; (0, 0) for the baseline."""
+        found = (
+            (round_.number, proposal.index)
+            for round_ in self.rounds
+            for proposal in round_.proposals
+            for attempt in proposal.attempts
+            if isinstance(attempt, CodeWritten) and attempt.candidate == candidate
+        )
+        return next(found, (0, 0))
+
+    def origin_words(self, candidate: str, place: tuple[int, int]) -> str:
+        """Whose results a candidate at a place of the session has; "" where they are its own."""
+        original = self.candidate(candidate).copy_of
+        round_, proposal = self.place_of(original or candidate)
+        if not original and (round_, proposal) == place:
+            return ""
+        what = f"plan {proposal + 1} of round {round_}" if round_ else "the baseline"
+        return f"the same {'machine code' if original else 'source'} as that of {what}"
 
     def _edit_of(self, round_: int, proposal: int, plan: Plan) -> Decision | None:
         """The decision by which a plan that was proposed was edited, if it was."""

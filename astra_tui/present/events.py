@@ -16,6 +16,7 @@ from astra_tui.model.events import (
     CodeFailed,
     CodeWritten,
     CompileFinished,
+    CopyFound,
     DecisionTaken,
     DeviceOpened,
     DiffReviewed,
@@ -110,6 +111,9 @@ def _of_code(event: Event) -> Phrase | None:
             return Phrase(f"no code: {event.reason}", Tone.BAD)
         case CompileFinished(ok=True):
             return Phrase(f"compiled {short(event.candidate)} in {numbers.seconds(event.seconds)}")
+        case CopyFound():
+            same = f"runs the code of {short(event.original)}, whose results it shares"
+            return Phrase(f"{short(event.candidate)} {same}", Tone.CAUTION)
         case CompileFinished():
             errors = [d for d in event.diagnostics if d.severity is Severity.ERROR]
             first = f"line {errors[0].line}: {errors[0].message}" if errors else "no reason given"
