@@ -23,7 +23,7 @@ from astra_tui.present.numbers import (
     short,
 )
 from astra_tui.present.report.facts import Facts
-from astra_tui.present.report.plots.counters import counters_figure
+from astra_tui.present.report.plots import counters_figure
 from astra_tui.sessions.summary import COUNTERS
 
 _TEXT = (

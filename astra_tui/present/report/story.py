@@ -30,7 +30,7 @@ from astra_tui.present.document import (
 )
 from astra_tui.present.numbers import change, decimal, pluralised, points, ratio, short
 from astra_tui.present.report.facts import Facts, ReportedProposal
-from astra_tui.present.report.plots.speedups import speedup_figure
+from astra_tui.present.report.plots import speedup_figure
 from astra_tui.present.report.timings import round_timings
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import decision_words, plan_words, score_words, where_measured

@@ -26,7 +26,7 @@ from astra_tui.present.numbers import (
     short,
 )
 from astra_tui.present.report.facts import Facts
-from astra_tui.present.report.plots.roofline import roofline_figure
+from astra_tui.present.report.plots import roofline_figure
 from astra_tui.present.timing import Names, cold_table, other_tables, shipped_blocks, timing_blocks
 from astra_tui.present.words import timing_verdict
 

@@ -1,1 +1,0 @@
-"""Drawings of a report as inline SVG, written by hand; colours and fonts are in report.css."""
