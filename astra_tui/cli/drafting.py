@@ -214,6 +214,10 @@ def find_kernel(answers: Answers, watch: Watch) -> FoundKernel:
     if wanted in names and (kernel or len(names) == 1):
         watch(f"looking for launches of {wanted}")
         translation = with_launcher(translation, wanted, answers, tree.project)
+    launcher = translation.launcher
+    if launcher is not None:
+        launcher = msgspec.structs.replace(launcher, file=tree.shown(launcher.file))
+        translation = msgspec.structs.replace(translation, launcher=launcher)
     return FoundKernel(tree, main, kernel, translation)
 
 

@@ -87,6 +87,18 @@ class ChangingValue:
 
 
 @dataclass(frozen=True)
+class Movement:
+    """Where a pointer points at a place: what it was set to, and what was added since."""
+
+    value: Node | None
+    """None for what its caller passes."""
+    steps: tuple[Node, ...]
+    """Statements such as `p += n` and `++p`, in order."""
+    is_all: bool
+    """Whether these are all steps; others may have been taken in a loop or a branch."""
+
+
+@dataclass(frozen=True)
 class Function:
     """A function of the source."""
 
@@ -160,6 +172,31 @@ class Function:
             elif before or _shares_loop(change, site, scope):
                 return changing
         return value if value is not None else changing
+
+    def movement(self, name: str, site: Node) -> Movement | None:
+        """How a pointer came to where it points at a place; None where that cannot be said."""
+        variable = self.local(name, site)
+        scope = self.body if variable is None else variable.declaration.parent
+        value = None if variable is None else variable.value
+        if scope is None or (variable is not None and value is None):
+            return None
+        steps: list[Node] = []
+        is_all = True
+        for change in _changes(name, scope, scope if variable is None else variable.declarator):
+            is_before = change.end_byte <= site.start_byte
+            is_repeated = _shares_loop(change, site, scope)
+            if not is_before and not is_repeated:
+                continue
+            is_sure = is_before and not is_repeated and _surely_ran(change, site)
+            if operator_of(change) == "=":
+                if not is_sure:
+                    return None
+                value, steps, is_all = change.child_by_field_name("right"), [], True
+            elif is_sure:
+                steps.append(change)
+            else:
+                is_all = False
+        return Movement(value, tuple(steps), is_all)
 
     def uses(self, variable: Variable) -> list[Node]:
         """The identifiers that mean this very variable, its declaration excluded."""

@@ -209,8 +209,9 @@ class Body:
         """A macro or helper that computes an index, or a load that is written as a call."""
         name, given = called_name(node), arguments_of(node)
         helper = self.facts.helpers.get(name)
-        if helper is not None and len(helper.parameters) == len(given):
-            values = dict(zip(helper.parameters, map(self.integer, given), strict=True))
+        passed = helper.passed(given) if helper is not None else None
+        if helper is not None and passed is not None:
+            values = dict(zip(helper.parameters, map(self.integer, passed), strict=True))
             inner = Body(helper.body, values, self.facts)
             inner._depth = self._depth
             return inner.integer(helper.body)
@@ -306,15 +307,32 @@ class Body:
         return pointer
 
     def _named_pointer(self, node: Node) -> Pointer | None:
-        found = self.function.value_at(text_of(node), node)
-        if isinstance(found, ChangingValue):
+        name = text_of(node)
+        kind = self.declared_type(name, node)
+        value = self.values.get(name)
+        if not kind and not isinstance(value, Pointer):
             return None
-        if found is not None:
-            pointer = self.pointer(found)
-            kind = self.declared_type(text_of(node), node)
-            return self.viewed(pointer, kind) if pointer is not None and "*" in kind else pointer
-        value = self.values.get(text_of(node))
-        return value if isinstance(value, Pointer) else None
+        movement = self.function.movement(name, node)
+        if movement is None:
+            return None
+        set_to = movement.value
+        found = self.pointer(set_to) if set_to is not None else value if not kind else None
+        if not isinstance(found, Pointer):
+            return None
+        pointer = self.viewed(found, kind) if "*" in kind else found
+        for step in movement.steps:
+            pointer = self._stepped(pointer, step)
+        if not movement.is_all:
+            pointer = self.moved(pointer, of_atom(Atom("variable", f"{name}@{node.start_byte}")))
+        return pointer
+
+    def _stepped(self, pointer: Pointer, step: Node) -> Pointer:
+        """A pointer after `p += n` or `++p`."""
+        right = step.child_by_field_name("right")
+        by = self.integer(right) if right is not None else constant(1)
+        return self.moved(
+            pointer, -by if "-" in text_of(step.child_by_field_name("operator")) else by
+        )
 
     def _advanced(self, node: Node) -> Pointer | None:
         operator = text_of(node.child_by_field_name("operator"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import eq, ge, gt, le, lt, ne
@@ -73,6 +73,14 @@ class Helper:
     body: Node
     template: tuple[str, ...] = ()
     """Its template parameters."""
+    defaults: tuple[Node | None, ...] = ()
+    """What its last parameters are where nothing is passed."""
+
+    def passed(self, arguments: Sequence[Node]) -> list[Node] | None:
+        """A call's arguments with the defaults after them; None where they do not fit."""
+        left_out = list(self.defaults[len(arguments) :])
+        found = [*arguments, *(node for node in left_out if node is not None)]
+        return found if len(found) == len(self.parameters) else None
 
 
 @dataclass(frozen=True)
@@ -395,8 +403,9 @@ class Rewriter:
             helper = None  # A project's own are no others, and say less.
             if len(arguments) == 1 and arguments[0].type == "initializer_list":
                 arguments = arguments_of(arguments[0])
-        if helper is not None and len(helper.parameters) == len(arguments):
-            return self._expanded(name, helper, node, arguments)
+        passed = helper.passed(arguments) if helper is not None else None
+        if helper is not None and passed is not None:
+            return self._expanded(name, helper, node, passed)
         if name in self.symbols.queries:
             return self._query(self.symbols.queries[name], arguments)
         if name in ("ceil", "ceilf") and len(arguments) == 1:

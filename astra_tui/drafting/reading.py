@@ -470,9 +470,11 @@ def _helpers(root: Node, functions: list[Node]) -> Iterator[tuple[str, Helper]]:
             joined = chosen(inside, {})
             returned = parse_expression(joined) if joined else None
         if returned is not None:
-            names = tuple(p.name for p in parameters_of(function))
+            parameters = parameters_of(function)
+            names = tuple(p.name for p in parameters)
+            defaults = tuple(parse_expression(p.default) if p.default else None for p in parameters)
             template = tuple(name for _, name, _ in template_of(function))
-            yield function_name(function), Helper(names, returned, template)
+            yield function_name(function), Helper(names, returned, template, defaults)
 
 
 def _aliases(root: Node) -> dict[str, str]:

@@ -57,11 +57,24 @@ class Shape:
         )
         return known == len(self.sizes), plain == len(self.sizes), len(self.sizes)
 
+    def covers(self, other: Shape) -> bool:
+        """Whether it is as likely, and surely no smaller along any axis."""
+        pairs = zip(self.sizes, other.sizes, strict=False)
+        more = [a - b for a, b in pairs if a is not None and b is not None]
+        is_sure = all(factor >= 0 for each in more for factor in each.terms.values())
+        return self.rank() == other.rank() and len(more) == len(self.sizes) and is_sure
+
 
 def shape_of(accesses: Iterable[Access], geometry: Geometry) -> Shape | None:
     """The likeliest shape of the tensor that these accesses touch."""
-    found = [s for a in accesses if (s := _Reading(a, geometry).shape()) is not None]
-    return max(found, key=Shape.rank, default=None)
+    best: Shape | None = None
+    for access in accesses:
+        found = _Reading(access, geometry).shape()
+        if found is None:
+            continue
+        if best is None or found.rank() > best.rank() or found.covers(best):
+            best = found
+    return best
 
 
 class _Reading:
@@ -137,8 +150,14 @@ class _Reading:
         if extent is None and gather is None:
             return None
         if len(levels) == 1 and extent is not None and last == constant(1):
+            extent += self._offset()
             return Shape(tuple(_split(extent, self.geometry.order)), gather, tuple(self.multiples))
         return Shape((extent, *sizes), gather, tuple(self.multiples))
+
+    def _offset(self) -> Polynomial:
+        """What an index has of sizes alone: `n` of `i + n`."""
+        terms = self.index.terms.items()
+        return Polynomial({m: f for m, f in terms if m and all(a.is_size for a in m)})
 
     def _levels(self) -> list[tuple[Polynomial, Polynomial]] | None:
         """Strides with the sums that are multiplied by them, the innermost first."""

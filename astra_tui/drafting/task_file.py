@@ -319,6 +319,8 @@ def highest_value(tensor: TensorDraft) -> str:
         return str(int(tensor.choices) - 1)
     if tensor.choices:
         return _quoted(f"{_factor((tensor.choices,))} - 1")
+    if tensor.dtype is DType.UINT8 and not tensor.choices:
+        return "255"  # Bytes that choose nothing are data of any form, such as packed numbers.
     return "1" if tensor.dtype is DType.BOOL else "100"
 
 

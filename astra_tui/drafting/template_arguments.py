@@ -166,7 +166,8 @@ def ask_generator(source: SourceText, ask: Ask) -> None:
     if launcher is None:
         return
     if not launcher.function:
-        ask(f"the launch is read from {launcher.file}")
+        first = source.original.count("\n") - launcher.text.count("\n") + 1
+        ask(f"the launch is read from {launcher.file}: lines from {first} on are of that file")
     elif launcher.problem:
         ask(
             f"{launcher.file}:{launcher.line}: {launcher.function}() writes the launch and could "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from astra_tui.cuda_source.functions import Variable
 from astra_tui.cuda_source.polynomial import constant
 from astra_tui.cuda_source.syntax import one_line
-from astra_tui.drafting.accesses import READ, UNKNOWN, UPDATE, WRITE, Access, accesses_of, wait_in
+from astra_tui.drafting.accesses import UNKNOWN, UPDATE, WRITE, Access, accesses_of, wait_in
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.body import Facts, Pointer
 from astra_tui.drafting.elements import ElementTypes
@@ -342,17 +342,18 @@ class TensorReader:
                 ArgumentRole.INOUT,
                 "a guess: it is passed to a function that the file does not show",
             )
-        if UPDATE in kinds:
+        written = {a.index for a in accesses if a.kind == WRITE}
+        is_set_first = first.kind == WRITE and all(a.index in written for a in accesses)
+        if UPDATE in kinds and not is_set_first:
             return ArgumentRole.INOUT, "updated in place"
         if WRITE not in kinds:
             return ArgumentRole.IN, f"only read: {shown}"
         if parameter.name in self.scattered:
             numbers = self.scattered[parameter.name]
             return ArgumentRole.INOUT, f"written where {numbers} says, the rest is kept: {shown}"
-        if READ not in kinds:
+        if kinds == {WRITE}:
             return ArgumentRole.OUT, f"only written: {shown}"
-        written = {a.index for a in accesses if a.kind == WRITE}
-        if first.kind == WRITE and all(a.index in written for a in accesses):
+        if is_set_first:
             return ArgumentRole.OUT, f"written before it is read: {shown}"
         return ArgumentRole.INOUT, f"read and written, first {shown}"
 

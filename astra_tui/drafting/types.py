@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.functions import Variable, function_name, template_of
+from astra_tui.cuda_source.functions import (
+    Variable,
+    function_name,
+    parameters_of,
+    template_of,
+)
 from astra_tui.cuda_source.syntax import (
     ancestors,
+    arguments_of,
     cast_type,
     descendants,
     text_of,
@@ -127,8 +133,11 @@ def _meanings(
         given = _template_arguments(call.child_by_field_name("function"))
         caller = next((a for a, _ in ancestors(call) if a.type == "function_definition"), None)
         place = template.index(name)
-        if caller is not None and place < len(given):
-            yield from _meanings(source, text_of(given[place]), call, caller, depth + 1)
+        if caller is None:
+            continue
+        texts: Iterable[str] = (text_of(given[place]),) if place < len(given) else ()
+        for text in texts or _deduced(parameters_of(function), arguments_of(call), name, caller):
+            yield from _meanings(source, text, call, caller, depth + 1)
 
 
 def _behind_aliases(text: str, site: Node) -> str:
@@ -157,20 +166,23 @@ def _given(
     """The element types that one launch gives a template parameter."""
     given = launch.template_args
     texts = [text_of(given[number])] if number < len(given) else []
-    for text in texts or _deduced(kernel, launch, kernel.template[number][1]):
+    name = kernel.template[number][1]
+    for text in texts or _deduced(kernel.parameters, launch.arguments, name, launch.function):
         yield from _resolved(source, launch, text)
 
 
-def _deduced(kernel: KernelFunction, launch: HostLaunch, name: str) -> Iterator[str]:
-    """The types of the arguments that are passed for parameters of type `T*`."""
-    declared = declared_types(launch.function)
-    for parameter, argument in zip(kernel.parameters, launch.arguments, strict=False):
+def _deduced(
+    parameters: Sequence[Variable], arguments: Sequence[Node], name: str, caller: Node
+) -> Iterator[str]:
+    """The types of the arguments that a caller passes for parameters of type `T*`."""
+    declared = declared_types(caller)
+    for parameter, argument in zip(parameters, arguments, strict=False):
         if parameter.type != name:
             continue
         if cast := cast_type(argument):
             yield cast.replace("*", "")
             continue
-        template = re.search(r"data_ptr\s*<\s*([\w:]+)\s*>", text_of(argument))
+        template = re.search(r"\bdata(?:_ptr)?\s*<\s*([\w:]+)\s*>", text_of(argument))
         if template:
             yield template[1]
         for node in descendants(argument):

@@ -38,6 +38,9 @@ _MAX_SHOWN = 12
 _OF_OTHERS = re.compile(r"(?:^|/)(?:3rd|third)[-_]?party/|(?:^|/)(?:extern(?:al)?|vendor|deps)/")
 """In paths of what a project carries of other projects."""
 
+_OF_AMD = re.compile(r"(?:^|[/_])(?:hip|rocm|amd)(?:[/_.]|$)")
+"""In paths of what is for other GPUs."""
+
 
 class KernelNotNamed(UserError):
     """A source has several kernels, or several of the one that was named: `kernels` says which."""
@@ -80,7 +83,7 @@ class SourceTree:
                 file=self.name,
                 hint="name the file with --from if a macro of the project makes its kernels",
             )
-        chosen = found if name is None else _named(found, name, self.name)
+        chosen = found if name is None else _of_cuda(_named(found, name, self.name))
         if len({k.file for k in chosen}) == 1 and (name is not None or len(chosen) == 1):
             only = chosen[0]
             return Path(only.file), f"{only.name}:{only.line}" if len(chosen) == 1 else name
@@ -97,12 +100,12 @@ class SourceTree:
                 hint=f"say which with --kernel NAME{more if carried else ''}",
                 kernels=own,
             )
-        places = ", ".join(f"{k.file}:{k.line}" for k in shown[:_MAX_SHOWN])
-        more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
+        of_package = self.package is not None or not Path(self.name).exists()
+        one = f"{self.name}:{shown[0].file}" if of_package else chosen[0].file
         raise KernelNotNamed(
             f"{len({k.file for k in shown})} files define the kernel '{name}'",
             file=self.name,
-            hint=f"say which with --kernel NAME:LINE, or name the file with --from: {places}{more}",
+            hint=f"name its file, such as --from {one}",
             kernels=shown,
         )
 
@@ -394,6 +397,11 @@ def _named(found: Sequence[KernelPlace], name: str, place: str) -> list[KernelPl
         return same
     distance = min(abs(k.line - int(line)) for k in same)
     return [k for k in same if abs(k.line - int(line)) == distance]
+
+
+def _of_cuda(same: list[KernelPlace]) -> list[KernelPlace]:
+    """Kernels of one name without their copies for AMD's GPUs, where there are others."""
+    return [k for k in same if not _OF_AMD.search(k.file)] or same
 
 
 def _nearest_kernel(name: str, found: Sequence[KernelPlace]) -> str:

@@ -90,6 +90,8 @@ FACTS = {
 
 # What a kernel may do with a header; `o` is float*, `n` is int.
 USES = {
+    "THC/THCAtomics.cuh": "c10::Half* half = reinterpret_cast<c10::Half*>(o);"
+    " gpuAtomicAdd(half, at::opmath_type<c10::Half>(n) * half[0]); atomicAdd(half + 1, half[0]);",
     "": "size_t a = n; int64_t b = n; *o = INFINITY + NAN + M_PI + INT_MAX + a + b; assert(n);",
     "array": "std::array<float, 4> a{}; a.fill(2.0f); a[n & 3] = o[0];"
     " std::array<int, 2> b = {1, 2}; for (float v : a) *o += v * b[n & 1];",

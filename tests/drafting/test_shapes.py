@@ -75,6 +75,61 @@ def test_a_launchers_vectors_strides_and_checks_give_shapes_and_sizes() -> None:
     assert task["workloads"][0]["dims"]["heads"] % 24 == 0
 
 
+WALKING = """
+#include <torch/extension.h>
+#include <THC/THCAtomics.cuh>
+
+inline int GET_BLOCKS(const int n, const int threads = 512) {
+  int wanted = (n + threads - 1) / threads;
+  int most = 4096;
+  return min(wanted, most);
+}
+
+template <typename T>
+__global__ void unpack(const unsigned char* packed, T* out, T* sums, int* counts, int rows, int n) {
+  packed += blockIdx.y * n;
+  T* of_row = out + blockIdx.y * (2 * n);
+  T* sum = sums;
+  sum += blockIdx.y;
+  int* end = counts;
+  for (int i = threadIdx.x; i < n; i += 512) {
+    of_row[i] = packed[i] & 15;
+    of_row[i + n] = packed[i] >> 4;
+    *end = i;
+    end += 512;
+  }
+  sum[0] = 0;
+  sum[0] += n;
+}
+
+template <typename T>
+void launch(const unsigned char* packed, T* out, T* sums, int* counts, int rows, int n) {
+  dim3 grid(GET_BLOCKS(n), rows);
+  unpack<<<grid, 512>>>(packed, out, sums, counts, rows, n);
+}
+
+void unpack_tensor(at::Tensor packed, at::Tensor out, at::Tensor sums, at::Tensor counts) {
+  AT_ASSERTM(packed.max().item<int64_t>() < 256, "too large");
+  launch(packed.data<unsigned char>(), out.data<c10::Half>(), sums.data<c10::Half>(),
+         counts.data<int>(), packed.size(0), packed.size(1));
+}
+"""
+
+
+def test_pointers_are_followed_as_they_move() -> None:
+    draft = drafted("walking", WALKING, "walking.cu")
+    task = tomllib.loads(draft.files["task.toml"])
+    assert task["dtypes"] == ["float16"]
+    shapes = {name: argument["shape"] for name, argument in task["args"].items()}
+    assert shapes["packed"] == ["rows", "n"]
+    assert shapes["out"] == ["rows", "2 * n"]
+    assert shapes["sums"] == ["rows"]
+    roles = {name: argument["role"] for name, argument in task["args"].items()}
+    assert roles == {"packed": "in", "out": "out", "sums": "out", "counts": "out"}
+    assert task["args"]["packed"]["values"]["high"] == 255
+    assert "grid=(min(ceil_div(n, 512), 4096), rows) block=512" in draft.files["baseline.cu"]
+
+
 def test_sizes_are_changed_as_little_as_a_contract_allows() -> None:
     texts = ("d % 8 == 0", "w == 2 * d", "d // (16 // sizeof(T)) * heads <= 1024", "aligned(x, 16)")
     contract = Contract.of(texts, ("d", "w", "heads"), {"heads": (4, 8)}, (DType.FLOAT16,))

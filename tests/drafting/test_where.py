@@ -116,7 +116,7 @@ def test_a_pinned_package_is_fetched_read_and_named_in_the_task(
         {"file": "tiny/csrc/scale.cu", "line": 3, "name": "scale"},
         {"file": "tiny/csrc/old/scale.cuh", "line": 4, "name": "scale"},
     ]
-    assert "tiny/csrc/scale.cu:3, tiny/csrc/old/scale.cuh:4" in answer["error"]["hint"]
+    assert "--from tiny-kernels==1.2.0:tiny/csrc/scale.cu" in answer["error"]["hint"]
 
 
 def test_an_sdist_is_taken_where_the_wheel_holds_no_kernels(index: Path, tmp_path: Path) -> None:
@@ -131,6 +131,14 @@ def test_an_sdist_is_taken_where_the_wheel_holds_no_kernels(index: Path, tmp_pat
     assert (tree.shown(str(main_file)), name) == ("tiny_kernels-1.2.0/tiny/csrc/add.cu", "add:1")
     assert not (main_file.parents[1] / "link.cu").exists()
     assert tree.kernel("scale:3")[0].name == "scale.cu"
+
+
+def test_copies_for_other_gpus_are_passed_over(tmp_path: Path) -> None:
+    for name in ("hip/add.cu", "cuda/add.cu", "add_rocm.cu"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(ADD)
+    tree = opened(str(tmp_path), tmp_path / "packages")
+    assert tree.kernel("add") == (tmp_path / "cuda" / "add.cu", "add:1")
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,20 @@ ASTRA_LDG(c10::BFloat16)
 ASTRA_LDG(c10::Half)
 #undef ASTRA_LDG
 
+#define ASTRA_ATOMIC_ADD(T, OF_CUDA) \
+  __device__ __forceinline__ T atomicAdd(T* to, T value) { \
+    return T(atomicAdd(reinterpret_cast<OF_CUDA*>(to), OF_CUDA(value))); \
+  }
+ASTRA_ATOMIC_ADD(c10::BFloat16, __nv_bfloat16)
+ASTRA_ATOMIC_ADD(c10::Half, __half)
+#undef ASTRA_ATOMIC_ADD
+template <typename T> __device__ __forceinline__ T gpuAtomicAdd(T* to, std::remove_cv_t<T> value) {
+  return atomicAdd(to, value);
+}
+template <typename T> __device__ __forceinline__ void gpuAtomicAddNoReturn(T* to, std::remove_cv_t<T> value) {
+  atomicAdd(to, value);
+}
+
 namespace std {
 #define ASTRA_LIMITS(T, LOWEST, LEAST, STEP, MOST) \
   template <> struct numeric_limits<T> { \
@@ -205,6 +219,16 @@ struct Tensor {
   Tensor& zero_();
   template <typename T> Tensor& fill_(T);
   template <typename T> T item() const;
+  template <typename T> T* data() const;
+  int64_t ndimension() const;
+  torch::headeronly::ScalarType type() const;
+#define ASTRA_METHOD(NAME) template <typename... A> Tensor NAME(A...) const;
+  ASTRA_METHOD(narrow) ASTRA_METHOD(index) ASTRA_METHOD(squeeze) ASTRA_METHOD(unsqueeze)
+  ASTRA_METHOD(expand) ASTRA_METHOD(permute) ASTRA_METHOD(transpose) ASTRA_METHOD(t)
+  ASTRA_METHOD(max) ASTRA_METHOD(min) ASTRA_METHOD(sum) ASTRA_METHOD(mean) ASTRA_METHOD(cumsum)
+  ASTRA_METHOD(any) ASTRA_METHOD(all) ASTRA_METHOD(cpu) ASTRA_METHOD(cuda) ASTRA_METHOD(copy_)
+  ASTRA_METHOD(new_empty) ASTRA_METHOD(new_zeros)
+#undef ASTRA_METHOD
 };
 #define ASTRA_MAKES(NAME) \
   template <typename... A> Tensor NAME(torch::headeronly::IntHeaderOnlyArrayRef, A&&...); \
@@ -281,6 +305,10 @@ using torch::stable::zeros_like;
 struct OptionalDeviceGuard { template <typename T> explicit OptionalDeviceGuard(T); };
 using torch::stable::device_of;
 // On a GPU: double stays, other floats become float, whole numbers int64_t.
+template <typename T> struct AstraOpMath { using type = T; };
+template <> struct AstraOpMath<c10::Half> { using type = float; };
+template <> struct AstraOpMath<c10::BFloat16> { using type = float; };
+template <typename T> using opmath_type = typename AstraOpMath<T>::type;
 template <typename T, bool IS_CUDA = true>
 using acc_type = std::conditional_t<std::is_same_v<T, double>, double,
                                     std::conditional_t<std::is_integral_v<T>, int64_t, float>>;
@@ -331,6 +359,7 @@ template <typename... A> int torch_get_current_cuda_blas_handle(A&&...);
 #define TORCH_WARN(...) ((void)0)
 #define TORCH_ERROR_CODE_CHECK(CALL) ((void)(CALL))
 #define AT_ASSERTM(CONDITION, ...) if (CONDITION) {}
+#define AT_ASSERT(CONDITION, ...) if (CONDITION) {}
 #define AT_ERROR(...) ((void)0)
 #define AT_CUDA_CHECK(CALL) ((void)(CALL))
 #define C10_CUDA_CHECK(CALL) ((void)(CALL))
@@ -351,6 +380,8 @@ template <typename... A> int torch_get_current_cuda_blas_handle(A&&...);
 #define AT_DISPATCH_CASE(TYPE, ...)
 #define AT_DISPATCH_SWITCH(TYPE, NAME, ...) ((void)(TYPE))
 #define AT_DISPATCH_ALL_TYPES(TYPE, NAME, ...) ((void)(TYPE))
+#define AT_DISPATCH_ALL_TYPES_AND(MORE, TYPE, NAME, ...) ((void)(TYPE))
+#define AT_DISPATCH_ALL_TYPES_AND2(MORE, TOO, TYPE, NAME, ...) ((void)(TYPE))
 #define AT_DISPATCH_FLOATING_TYPES(TYPE, NAME, ...) ((void)(TYPE))
 #define AT_DISPATCH_FLOATING_TYPES_AND_HALF(TYPE, NAME, ...) ((void)(TYPE))
 #define AT_DISPATCH_FLOATING_TYPES_AND(MORE, TYPE, NAME, ...) ((void)(TYPE))

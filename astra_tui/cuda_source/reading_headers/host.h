@@ -332,12 +332,20 @@ struct Tensor {
   bool defined() const;
   bool has_value() const;
   Tensor contiguous() const;
-  template <typename... A> Tensor view(A&&...) const;
-  template <typename... A> Tensor reshape(A&&...) const;
-  template <typename... A> Tensor to(A&&...) const;
-  template <typename... A> Tensor slice(A&&...) const;
-  template <typename... A> Tensor select(A&&...) const;
-  template <typename... A> Tensor zero_(A&&...) const;
+  int64_t ndimension() const;
+  int64_t nbytes() const;
+  astra_any type() const;
+  template <typename T = astra_any> T item() const;
+#define ASTRA_TENSOR(NAME) template <typename... A> Tensor NAME(A&&...) const;
+  ASTRA_TENSOR(view) ASTRA_TENSOR(reshape) ASTRA_TENSOR(to) ASTRA_TENSOR(slice)
+  ASTRA_TENSOR(select) ASTRA_TENSOR(narrow) ASTRA_TENSOR(index) ASTRA_TENSOR(flatten)
+  ASTRA_TENSOR(squeeze) ASTRA_TENSOR(unsqueeze) ASTRA_TENSOR(expand) ASTRA_TENSOR(permute)
+  ASTRA_TENSOR(transpose) ASTRA_TENSOR(t) ASTRA_TENSOR(clone) ASTRA_TENSOR(cpu) ASTRA_TENSOR(cuda)
+  ASTRA_TENSOR(max) ASTRA_TENSOR(min) ASTRA_TENSOR(sum) ASTRA_TENSOR(mean) ASTRA_TENSOR(cumsum)
+  ASTRA_TENSOR(any) ASTRA_TENSOR(all) ASTRA_TENSOR(zero_) ASTRA_TENSOR(fill_) ASTRA_TENSOR(copy_)
+  ASTRA_TENSOR(resize_) ASTRA_TENSOR(new_empty) ASTRA_TENSOR(new_zeros)
+#undef ASTRA_TENSOR
+  template <typename T> T* data() const;
   void* data_ptr() const;
   template <typename T> T* data_ptr() const;
   template <typename T> const T* const_data_ptr() const;
@@ -414,6 +422,9 @@ typedef int cublasStatus_t;
 #define TORCH_INTERNAL_ASSERT(...) ((void)0)
 #define STD_TORCH_CHECK(...) ((void)0)
 #define STD_TORCH_CHECK_NOT_IMPLEMENTED(...) ((void)0)
+#define AT_ASSERTM(...) ((void)0)
+#define AT_ASSERT(...) ((void)0)
+#define AT_ERROR(...) ((void)0)
 #define AT_CUDA_CHECK(...) (__VA_ARGS__)
 #define C10_CUDA_CHECK(...) (__VA_ARGS__)
 #define STD_CUDA_CHECK(...) (__VA_ARGS__)

@@ -1,1 +1,0 @@
-#include <astra_tui_torch.h>
