@@ -104,10 +104,12 @@ ASTRA_LDG(c10::Half)
 ASTRA_ATOMIC_ADD(c10::BFloat16, __nv_bfloat16)
 ASTRA_ATOMIC_ADD(c10::Half, __half)
 #undef ASTRA_ATOMIC_ADD
-template <typename T> __device__ __forceinline__ T gpuAtomicAdd(T* to, std::remove_cv_t<T> value) {
+template <typename T>
+__device__ __forceinline__ T gpuAtomicAdd(T* to, std::remove_cv_t<T> value) {
   return atomicAdd(to, value);
 }
-template <typename T> __device__ __forceinline__ void gpuAtomicAddNoReturn(T* to, std::remove_cv_t<T> value) {
+template <typename T>
+__device__ __forceinline__ void gpuAtomicAddNoReturn(T* to, std::remove_cv_t<T> value) {
   atomicAdd(to, value);
 }
 
