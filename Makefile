@@ -44,9 +44,10 @@ docs: $(SETUP)
 
 # Drafts every kernel of three pinned packages and looks for findings; resumes in .upstream. See
 # docs/upstream.md and docs/findings.
+upstream: JOBS = 1
 upstream: $(SETUP)
-	$(BIN)/python benchmarks/upstream_drafts.py .upstream --page
-	$(BIN)/python benchmarks/upstream_findings.py .upstream --page
+	$(BIN)/python benchmarks/upstream_drafts.py .upstream --jobs $(JOBS) --page
+	$(BIN)/python benchmarks/upstream_findings.py .upstream --jobs $(JOBS) --page
 
 bench: $(SETUP)
 	$(BIN)/python benchmarks/emulator_speed.py

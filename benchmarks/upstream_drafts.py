@@ -1,10 +1,11 @@
 """How many kernels of pinned packages `astra-tui new` drafts, unedited, and how far drafts get.
 
-    python benchmarks/upstream_drafts.py WORK_FOLDER [--only PART] [--page]
+    python benchmarks/upstream_drafts.py WORK_FOLDER [--only PART] [--jobs N] [--page]
 
 A row for every `__global__` function of the files below, written to WORK_FOLDER/rows.jsonl as it is
 found, so that a run that was ended continues. The packages are fetched by pip against their hashes
-and read, no host code of them is run or kept here. `--page` writes docs/upstream.md from the rows.
+and read, no host code of them is run or kept here; a folder that has their files once needs no
+network. `--page` writes docs/upstream.md from the rows, `--page --only none` without a run.
 A draft that compiles runs on the emulator, by the check of the lab, on a few cases of its suite.
 What a draft cannot read is answered by benchmarks/upstream/PACKAGE/KERNEL.toml, where there is one
 (KERNEL-LINE.toml of several with one name).
@@ -17,13 +18,15 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
-from environment import ROOT, describe
+from environment import ROOT, commit_of
 
 from astra_tui.cli.drafting import accepted_sizes, with_launcher
 from astra_tui.cuda_source.clang import read_translation
@@ -34,7 +37,7 @@ from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.kernels import kernels_to_compile
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.compiler.toolchain import find_toolchain
+from astra_tui.lab.compiler.toolchain import find_toolchain, wheel_version
 from astra_tui.lab.requests import Check, NamedSource
 from astra_tui.lab.upstream import task_headers, user_packages
 from astra_tui.model.check import Case, CaseOutcome, CaseResult
@@ -60,6 +63,9 @@ NO_REFERENCE = "no reference"
 ANSWERS = Path(__file__).parent / "upstream"
 """Answers files by package and kernel."""
 
+UNPACKED = ".pin"
+"""A file beside the unpacked files of a package: its pin, once all are there."""
+
 COMPARED = ANSWERS / "compared.md"
 """What a comparison of drafts with their launchers, by hand, found."""
 
@@ -75,6 +81,12 @@ class Package:
     defines: tuple[str, ...] = ()
     python: str = ""
     """The folder of the Python that writes launchers."""
+
+    def files_below(self, folder: Path) -> list[Path]:
+        """The files with kernels, of the package's files in a folder."""
+        below = folder / self.folder
+        names = sorted(f.relative_to(below).as_posix() for f in below.rglob("*.cu*"))
+        return [below / name for p in self.files for name in names if fnmatch(name, p)]
 
 
 PACKAGES = (
@@ -134,6 +146,36 @@ class Row:
     """How many answers a file in ANSWERS gives."""
     draft: str = ""
     """The draft's folder in WORK_FOLDER/drafts."""
+    made_with: str = ""
+    """The commit and the NVRTC."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A file of a package as it was read, and the CPU seconds that this took."""
+
+    package: Package
+    name: str
+    translation: Translation
+    seconds: float
+
+
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
+
+
+def in_processes(
+    jobs: int, made: Callable[[_Given], _Made], items: Iterable[_Given]
+) -> Iterator[_Made]:
+    """The results of a function for all items, as they come; then what failed, if any did."""
+    with ProcessPoolExecutor(jobs) as pool:
+        futures = [pool.submit(made, item) for item in items]
+        for future in as_completed(futures):
+            if future.exception() is None:
+                yield future.result()
+    failed = [error for f in futures if isinstance(error := f.exception(), Exception)]
+    if failed:
+        raise ExceptionGroup("some kernels could not be looked at", failed)
 
 
 def main() -> None:
@@ -141,22 +183,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="files whose path has this in it")
+    parser.add_argument("--kernel", default="*", help="kernels of this name")
+    parser.add_argument("--jobs", type=int, default=1, help="kernels at a time")
+    parser.add_argument("--commit", default="", help="of this code, where git does not say it")
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     log = options.folder / "rows.jsonl"
     rows = known_rows(log)
     done = {(r.package, r.file, r.kernel, r.line) for r in rows}
+    files = [(options.folder, p, f) for p in PACKAGES for f in _unpacked(p, options.folder)]
+    wanted = [each for each in files if options.only in str(each[2])]
+    nvrtc = wheel_version("nvidia-cuda-nvrtc")
+    made_with = f"commit {options.commit or commit_of(ROOT)}, NVRTC {nvrtc}"
+    readings = list(in_processes(options.jobs, _read, wanted))
+    left = [
+        (options.folder, reading, number) for reading in readings
+        for number, kernel in enumerate(reading.translation.kernels())
+        if fnmatch(kernel.name, options.kernel)
+        and (reading.package.pin.name, reading.name, kernel.name, kernel.line) not in done
+    ]  # fmt: skip
     with log.open("a", encoding="utf-8") as out:
-        for package in PACKAGES:
-            for file in _unpacked(package, options.folder):
-                name = file.relative_to(options.folder / package.pin.name / package.folder)
-                if options.only in str(file):
-                    for row in _rows(package, file, str(name), options.folder, done):
-                        print(row.file, row.kernel, row.reached, row.why[:120], flush=True)
-                        out.write(json.dumps(asdict(row)) + "\n")
-                        out.flush()
-                        rows.append(row)
+        for found in in_processes(options.jobs, _row, left):
+            row = replace(found, made_with=made_with)
+            print(row.file, row.kernel, row.reached, row.why[:120], flush=True)
+            out.write(json.dumps(asdict(row)) + "\n")
+            out.flush()
+            rows.append(row)
     for name, counted in _counts(rows).items():
         print(name, dict(counted))
     if options.page:
@@ -164,60 +217,73 @@ def main() -> None:
 
 
 def known_rows(log: Path) -> list[Row]:
-    """The rows of a run so far."""
+    """The rows of a run so far, in the order of packages, files and lines."""
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    return [Row(**json.loads(line)) for line in lines]
+    return sorted((Row(**json.loads(line)) for line in lines), key=_place)
+
+
+def _place(row: Row) -> tuple[int, int, str, int]:
+    names = [package.pin.name for package in PACKAGES]
+    package = names.index(row.package)
+    patterns = enumerate(PACKAGES[package].files)
+    return package, next(n for n, p in patterns if fnmatch(row.file, p)), row.file, row.line
 
 
 def _unpacked(package: Package, folder: Path) -> list[Path]:
     """The files to read, in a folder with all that they may include."""
     place = folder / package.pin.name
-    archive = user_packages().fetch(package.pin)
-    wanted = [
-        name for name in archive.names()
-        if (name.startswith((f"{package.folder}/", f"{package.include}/"))
-        and PurePosixPath(name).suffix in (".cu", ".cuh", ".h", ".hpp", ".inl"))
-        or (package.python and name.startswith(f"{package.python}/") and name.endswith(".py"))
-    ]  # fmt: skip
-    for name, content in archive.read_all(w for w in wanted if not (place / w).exists()).items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_bytes(content)
-    prefix = f"{package.folder}/"
-    return [
-        place / name for pattern in package.files for name in sorted(wanted)
-        if name.startswith(prefix) and fnmatch(name.removeprefix(prefix), pattern)
-    ]  # fmt: skip
+    pin = f"{package.pin} {package.pin.sha256}"
+    mark = place / UNPACKED
+    if not mark.exists() or mark.read_text() != pin:
+        archive = user_packages().fetch(package.pin)
+        wanted = [
+            name for name in archive.names()
+            if (name.startswith((f"{package.folder}/", f"{package.include}/"))
+            and PurePosixPath(name).suffix in (".cu", ".cuh", ".h", ".hpp", ".inl"))
+            or (package.python and name.startswith(f"{package.python}/") and name.endswith(".py"))
+        ]  # fmt: skip
+        for name, content in archive.read_all(wanted).items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(content)
+        mark.write_text(pin)
+    return package.files_below(place)
 
 
-def _rows(
-    package: Package, file: Path, name: str, folder: Path, done: set[tuple[str, str, str, int]]
-) -> Iterator[Row]:
-    roots = [folder / package.pin.name / package.include]
-    include_dirs = find_toolchain().include_dirs
+def _read(given: tuple[Path, Package, Path]) -> Reading:
+    folder, package, file = given
+    place = folder / package.pin.name
     begun = _cpu_seconds()
-    translation = read_translation(file, roots, include_dirs, package.defines)
-    reading = _cpu_seconds() - begun
-    for number, kernel in enumerate(translation.kernels()):
-        if (package.pin.name, name, kernel.name, kernel.line) in done:
-            continue
-        begun = _cpu_seconds()
-        task = folder / "drafts" / f"{package.pin.name}_{file.stem}_{number}".replace("-", "_")
-        answers = _answers(package, kernel)
-        project = [folder / package.pin.name] if package.python else []
-        whole = with_launcher(translation, kernel.name, answers, project)
-        reached, why, points = _tried(package, whole, kernel, task, answers)
-        if reached == "loaded":  # As the command does.
-            again = _tried(package, whole, kernel, task, answers, (DType.FLOAT32,))
-            if again[0] == "compiled":
-                reached, why, points = again
-            else:
-                _tried(package, whole, kernel, task, answers)
-        if reached == "compiled":
-            reached, why = _ran(load_task(task))
-        yield Row(
-            package.pin.name, name, kernel.name, kernel.line, reached, why, points,
-            round(reading + _cpu_seconds() - begun, 1), len(answers.keys()), task.name,
-        )  # fmt: skip
+    translation = read_translation(
+        file, [place / package.include], find_toolchain().include_dirs, package.defines
+    )
+    name = file.relative_to(place / package.folder).as_posix()
+    return Reading(package, name, translation, _cpu_seconds() - begun)
+
+
+def _row(given: tuple[Path, Reading, int]) -> Row:
+    """Drafts, compiles and runs a kernel: that of a number in a file that was read."""
+    folder, reading, number = given
+    package, translation = reading.package, reading.translation
+    kernel = translation.kernels()[number]
+    begun = _cpu_seconds()
+    name = f"{package.pin.name}_{Path(reading.name).stem}_{number}".replace("-", "_")
+    task = folder / "drafts" / name
+    answers = _answers(package, kernel)
+    project = [folder / package.pin.name] if package.python else []
+    whole = with_launcher(translation, kernel.name, answers, project)
+    reached, why, points = _tried(package, whole, kernel, task, answers)
+    if reached == "loaded":  # As the command does.
+        again = _tried(package, whole, kernel, task, answers, (DType.FLOAT32,))
+        if again[0] == "compiled":
+            reached, why, points = again
+        else:
+            _tried(package, whole, kernel, task, answers)
+    if reached == "compiled":
+        reached, why = _ran(load_task(task))
+    return Row(
+        package.pin.name, reading.name, kernel.name, kernel.line, reached, why, points,
+        round(reading.seconds + _cpu_seconds() - begun, 1), len(answers.keys()), name,
+    )  # fmt: skip
 
 
 def _cpu_seconds() -> float:
@@ -347,7 +413,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def page(rows: list[Row]) -> str:
     """docs/upstream.md."""
-    environment = describe()
+    rows = sorted(rows, key=_place)
+    made = sorted({row.made_with for row in rows})
     lines = [
         "# Kernels of pinned packages, drafted unedited",
         "",
@@ -373,9 +440,8 @@ def page(rows: list[Row]) -> str:
         "were [compared with their launchers](#drafts-against-their-launchers) by hand. The cases "
         "are those of `astra-tui check DRAFT --case NAME`.",
         "",
-        f"Commit {environment['commit']}, NVRTC {environment['packages']['nvidia-cuda-nvrtc']}, "
-        "C++20; a run that continues an older one keeps its rows. `make upstream` fetches the "
-        "packages and makes this page again.",
+        f"Made with {'; '.join(made)}; C++20. `make upstream` fetches the packages and makes this "
+        "page again.",
         "",
         "| package | kernels | drafted | loads | compiled | ran | agrees |",
         "|" + " --- |" * 7,

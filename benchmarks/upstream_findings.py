@@ -1,6 +1,6 @@
 """What the kernels that `upstream_drafts.py` drafted move in vain and do wrong, for a person to rule on.
 
-    python benchmarks/upstream_findings.py WORK_FOLDER [--only PART] [--page]
+    python benchmarks/upstream_findings.py WORK_FOLDER [--only PART] [--jobs N] [--page]
 
 Every draft that runs is counted on the emulator at its workloads and at the largest of its sizes. A
 line for each kernel goes to WORK_FOLDER/findings.jsonl, so that a run that was ended continues: bytes
@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from environment import ROOT, describe
-from upstream_drafts import ANSWERS, NO_REFERENCE, STEPS, Row, known_rows
+from environment import ROOT
+from upstream_drafts import ANSWERS, NO_REFERENCE, STEPS, Row, in_processes, known_rows
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.counting import MAX_ELEMENTS, PROFILE_ELEMENTS, count, workload_case
@@ -89,29 +89,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="drafts whose folder has this in its name")
+    parser.add_argument("--jobs", type=int, default=1, help="kernels at a time")
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
     log = options.folder / "findings.jsonl"
     known = _known(log)
     rows = [r for r in known_rows(options.folder / "rows.jsonl") if _runs(r)]
+    drafts = options.folder / "drafts"
+    left = [
+        (row, drafts / row.draft, options.folder / "patches") for row in rows
+        if row.draft not in known and options.only in row.draft and (drafts / row.draft).exists()
+    ]  # fmt: skip
     with log.open("a", encoding="utf-8") as out:
-        for row in rows:
-            folder = options.folder / "drafts" / row.draft
-            if row.draft in known or options.only not in row.draft or not folder.exists():
-                continue
+        for row, found in in_processes(options.jobs, _looked_at, left):
             print(row.draft, row.kernel, flush=True)
-            found = list(_findings(row, folder, options.folder / "patches"))
             for finding in found:
                 print(finding.key, f"{finding.part:.0%}", finding.what, finding.move, flush=True)
             line = {"draft": row.draft, "findings": [asdict(f) for f in found]}
             out.write(json.dumps(line) + "\n")
             out.flush()
             known[row.draft] = found
-    listed = [finding for found in known.values() for finding in found]
+    listed = [finding for row in rows for finding in known.get(row.draft, ())]
     print(f"{len(listed)} findings in {len(known)} kernels")
     if options.page:
         _PAGE.parent.mkdir(exist_ok=True)
-        _PAGE.write_text(page(listed, len(known)), encoding="utf-8")
+        made = sorted({row.made_with for row in rows})
+        _PAGE.write_text(page(listed, len(known), made), encoding="utf-8")
 
 
 def _known(log: Path) -> dict[str, list[FindingRow]]:
@@ -125,6 +128,10 @@ def _known(log: Path) -> dict[str, list[FindingRow]]:
 
 def _runs(row: Row) -> bool:
     return STEPS.index(row.reached) >= STEPS.index("compiled")
+
+
+def _looked_at(given: tuple[Row, Path, Path]) -> tuple[Row, list[FindingRow]]:
+    return given[0], list(_findings(*given))
 
 
 def _findings(row: Row, folder: Path, patches: Path) -> Iterator[FindingRow]:
@@ -230,10 +237,9 @@ def _mended(
     return ""
 
 
-def page(found: list[FindingRow], looked_at: int) -> str:
+def page(found: list[FindingRow], looked_at: int, made_with: list[str]) -> str:
     """docs/findings/sweep.md."""
     rulings: dict[str, Any] = tomllib.loads(RULINGS.read_text()) if RULINGS.exists() else {}
-    environment = describe()
     lines = [
         "# Findings in kernels of pinned packages",
         "",
@@ -247,7 +253,7 @@ def page(found: list[FindingRow], looked_at: int) -> str:
         "`benchmarks/upstream/rulings.toml`; what is real and was looked at by hand has",
         "[a page of its own](README.md).",
         "",
-        f"Commit {environment['commit']}, NVRTC {environment['packages']['nvidia-cuda-nvrtc']}.",
+        f"Made with {'; '.join(made_with)}.",
         "",
         "| kernel | what | of all bytes | move | ruling |",
         "| --- | --- | --- | --- | --- |",

@@ -15,6 +15,7 @@ import platform
 import queue
 import resource
 import struct
+import sys
 import sysconfig
 import threading
 from collections.abc import Callable, Iterable
@@ -148,6 +149,8 @@ def program_roots() -> tuple[Path, ...]:
     places = [*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))]
     places += ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/etc/ld.so.cache"]
     places += ["/sys/devices/system", "/proc/cpuinfo", "/proc/meminfo", "/dev/urandom"]
+    # Of `pip install --user`, for one, sysconfig does not tell.
+    places += [place for place in sys.path if place.endswith(("/site-packages", "/dist-packages"))]
     package = Path(astra_tui.__file__).parent
     return (package, *dict.fromkeys(map(Path, places)))
 
