@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 
 def content_hash(content: bytes | str) -> str:
@@ -39,27 +40,28 @@ def _canonical(value: Any) -> Any:
     found = _form(kind)
     if found is None:
         return _canonical(dict(value)) if isinstance(value, Mapping) else value
-    tag, fields = found
-    told = {} if tag is None else {"": tag}
-    for name, written, default in fields:
-        held = getattr(value, name)
-        if held is not default and held != default:
-            told[written] = held if type(held) in _LEAVES else _canonical(held)
-    return told
+    tag, names, defaults = found
+    told = {
+        name: held if type(held) in _LEAVES else _canonical(held)
+        for name, held, default in zip(names, astuple(value), defaults, strict=True)
+        if held is not default and held != default
+    }
+    return told if tag is None else {"": tag, **told}
 
 
 _MISSING = object()
 
 
 @cache
-def _form(kind: type) -> tuple[Any, tuple[tuple[str, str, Any], ...]] | None:
-    """A structure's tag, and its names, here and in JSON, with defaults; `_MISSING`, which equals
-    nothing, for none. None for what is no structure.
+def _form(kind: type) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
+    """A structure's tag, its names in JSON and their defaults; `_MISSING`, which equals nothing,
+    for none. None for what is no structure.
     """
     if not issubclass(kind, msgspec.Struct):
         return None
     known = msgspec.structs.fields(kind)
-    return kind.__struct_config__.tag, tuple((f.name, f.encode_name, _default(f)) for f in known)
+    names = tuple(field.encode_name for field in known)
+    return kind.__struct_config__.tag, names, tuple(map(_default, known))
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -143,16 +144,31 @@ class Integrity(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Session:
-    """A session as it was read from its folder, all of it looked at.
+    """A session as it was read from its folder; all of it is looked at once it is asked for.
 
-    The timeline ends before the first event that cannot follow the others.
+    The timeline ends before the first event that cannot follow the others. `texts` says whether
+    stored texts are looked at too.
     """
 
     folder: Path
     contents: JournalContents
     timeline: Timeline
-    integrity: Integrity
-    trust: Trust
+    texts: bool
+
+    @property
+    def integrity(self) -> Integrity:
+        """What was looked at, and what is wrong."""
+        return self._verdicts[0]
+
+    @property
+    def trust(self) -> Trust:
+        """How far it may be believed."""
+        return self._verdicts[1]
+
+    @cached_property
+    def _verdicts(self) -> tuple[Integrity, Trust]:
+        with no_search_for_garbage():
+            return _looked_at(self.folder, self.contents, self.timeline, self.texts)
 
     @cached_property
     def state(self) -> SessionState:
@@ -183,7 +199,7 @@ class Session:
         """The session when this was its last line's checksum; None where no line has it."""
         for number, record in enumerate(self.contents.records, start=1):
             if record.seal == seal:
-                return _looked_at(self.folder, self.contents.first(number), texts=False)
+                return _read(self.folder, self.contents.first(number), texts=False)
         return None
 
     def refuse_altered(self, hint: str = "") -> None:
@@ -198,16 +214,16 @@ class Session:
 
 
 def read_session(folder: Path, *, texts: bool = True) -> Session:
-    """Reads a session and looks at all of it; without `texts` at its journal alone.
+    """Reads a session; of one without `texts` its journal alone will be looked at.
 
     Raises UserError where there is no journal, or one that no version so far can have written.
     """
-    with _no_search_for_garbage():
-        return _looked_at(folder, read_journal(folder), texts)
+    with no_search_for_garbage():
+        return _read(folder, read_journal(folder), texts)
 
 
 @contextlib.contextmanager
-def _no_search_for_garbage() -> Iterator[None]:
+def no_search_for_garbage() -> Iterator[None]:
     """A million objects that stay, none of them in a circle: the search took half of the time."""
     searched = gc.isenabled()
     gc.disable()
@@ -218,22 +234,27 @@ def _no_search_for_garbage() -> Iterator[None]:
             gc.enable()
 
 
-def _looked_at(folder: Path, found: JournalContents, texts: bool) -> Session:
+def _read(folder: Path, found: JournalContents, texts: bool) -> Session:
+    return Session(folder, found, Timeline(found.records, found.damage), texts)
+
+
+def _looked_at(
+    folder: Path, found: JournalContents, timeline: Timeline, texts: bool
+) -> tuple[Integrity, Trust]:
     path = journal_path(folder)
-    timeline = Timeline(found.records, found.damage)
     flaws = [*_lines(found, path), *_order(found, timeline, path)]
     digests = _Digests(found, timeline, path)
     flaws += digests.flaws
     named = named_texts(timeline.records)
     if texts:
-        flaws += [*_texts(folder, named), *_strangers(folder)]
+        flaws += _texts(folder, named)
     flaws.sort(key=lambda f: (f.line == 0, f.line))  # The first lines, where there are many.
     seal = found.records[-1].seal if found.records else ""
     report = Integrity(
         len(found.records), len(named), digests.count, seal, digests.reached,
         tuple(flaws[:MAX_FLAWS]),
     )  # fmt: skip
-    return Session(folder, found, timeline, report, _trust(folder, found, flaws))
+    return report, _trust(folder, found, flaws)
 
 
 def check_integrity(folder: Path) -> tuple[Integrity, SessionState]:
@@ -289,24 +310,25 @@ def named_texts(records: tuple[Record, ...]) -> tuple[str, ...]:
 
 
 def _named(event: Event) -> tuple[str, ...]:
-    match event:
-        case SessionOpened():
-            return (event.baseline,)
-        case CodeWritten():
-            return (event.candidate, event.base)
-        case CheckStarted():
-            return (event.candidate,)
-        case DecisionTaken() if event.decision.gate is ApprovalGate.DIFF:
-            return (event.decision.result,)
-        case ExchangeMade():
-            return (event.request, event.reply)
-        case ProfileTaken():
-            return (event.machine_code,)
-        case StepRemembered():
-            return (event.prompt, event.answer)
-        case ToolUsed():
-            return (event.draft, event.answer)
-    return ()
+    names = _NAMES.get(type(event))
+    if names is None:
+        return ()
+    if isinstance(event, DecisionTaken) and event.decision.gate is not ApprovalGate.DIFF:
+        return ()
+    return tuple(attrgetter(name)(event) for name in names)
+
+
+_NAMES: dict[type[Event], tuple[str, ...]] = {
+    SessionOpened: ("baseline",),
+    CodeWritten: ("candidate", "base"),
+    CheckStarted: ("candidate",),
+    DecisionTaken: ("decision.result",),
+    ExchangeMade: ("request", "reply"),
+    ProfileTaken: ("machine_code",),
+    StepRemembered: ("prompt", "answer"),
+    ToolUsed: ("draft", "answer"),
+}
+"""Events that name texts by hash, and where; of decisions, those on a diff."""
 
 
 def _lines(found: JournalContents, path: Path) -> Iterator[Flaw]:
@@ -356,35 +378,54 @@ class _Digests:
             self.reached = timeline.final_state().digest()
 
 
-def _texts(folder: Path, names: Sequence[str]) -> Iterator[Flaw]:
-    for hash_ in names:
-        try:
-            read_blob(folder, hash_)
-        except UserError as error:
-            yield Flaw(error.file or str(folder), 0, error.message)
+def _texts(folder: Path, named: Sequence[str]) -> Iterator[Flaw]:
+    """Texts that events name and no file holds, then stored files that are not what their names
+    say. Each file is read once.
+    """
+    whole, flaws = _stored(folder)
+    for hash_ in named:
+        if hash_ not in whole:
+            try:
+                read_blob(folder, hash_)
+            except UserError as error:
+                yield Flaw(error.file or str(folder), 0, error.message)
+    yield from flaws
 
 
-def _strangers(folder: Path) -> Iterator[Flaw]:
-    """Stored files that are not what their names say, whether an event names them or not."""
+def _stored(folder: Path) -> tuple[set[str], list[Flaw]]:
+    """The hashes of all texts that are as they were, and what is wrong with other files."""
     try:
         names = files_inside(folder)
     except UserError as error:
-        yield Flaw(error.file, 0, error.message)
-        return
+        return set(), [Flaw(error.file, 0, error.message)]
+    whole: set[str] = set()
+    flaws: list[Flaw] = []
     for name in names:
         blob, source = _BLOB.fullmatch(name), _SOURCE.fullmatch(name)
-        if not (blob or source):
-            if name.startswith(("blobs/", "sources/")) and not _is_left_over(name):
-                yield Flaw(str(folder / name), 0, "no engine wrote a file of this name")
-            continue
         begin = blob[2] if blob else source[1] if source else ""
+        if not begin:
+            if name.startswith(("blobs/", "sources/")) and not _is_left_over(name):
+                flaws.append(Flaw(str(folder / name), 0, "no engine wrote a file of this name"))
+            continue
         try:
             content = read_inside(folder, name, LARGEST_TEXT)
         except (UserError, FileNotFoundError) as error:
-            yield Flaw(str(folder / name), 0, str(error))
+            flaws.append(Flaw(str(folder / name), 0, str(error)))
             continue
         if not content_hash(content).startswith(begin):
-            yield Flaw(str(folder / name), 0, "this text was altered: its hash is not its name")
+            message = "this text was altered: its hash is not its name"
+            flaws.append(Flaw(str(folder / name), 0, message))
+        elif blob and _is_utf8(content):
+            whole.add(begin)
+    return whole, flaws
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_left_over(name: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
@@ -156,7 +156,7 @@ class StateLimits:
     """Counts what is added to the lists of a state."""
 
     def __init__(self) -> None:
-        self._added: Counter[tuple[type[Event], str]] = Counter()
+        self._added: Counter[tuple[type[Event], object]] = Counter()
         self._copied = 0
 
     def apply(self, folding: BulkFold, event: Event) -> None:
@@ -166,8 +166,10 @@ class StateLimits:
             raise ImpossibleEvent(f"round {event.round} after {len(state.rounds)} others")
         if isinstance(event, CheckStarted):
             self._added[CaseChecked, event.candidate] = 0
-        key = _list_of(event)
-        if key is not None:
+        found = _LISTS.get(type(event))
+        if found is not None:
+            name, owner = found
+            key = name, owner(event)
             self._added[key] += 1
             if self._added[key] > MAX_PARTS:
                 raise ImpossibleEvent(f"more than {MAX_PARTS:,} times {type(event).__name__}")
@@ -200,17 +202,17 @@ def _copied(before: SessionState, after: SessionState) -> int:
     return copied
 
 
-def _list_of(event: Event) -> tuple[type[Event], str] | None:
-    """The list that an event adds to."""
-    match event:
-        case CaseChecked() | AnalysisGiven() | WorkloadTimed():
-            return type(event), event.candidate
-        case TimingFinished():
-            return TimingFinished, event.timing.candidate
-        case DiffReviewed():
-            return DiffReviewed, str(event.round)
-        case CodeWritten() | CodeFailed() | PlanProposed():
-            return PlanProposed, str(event.round)
-        case NoteAdded() | CaseAdded() | ErrorOccurred() | CallReserved():
-            return type(event), ""
-    return None
+_of_candidate, _of_round = attrgetter("candidate"), attrgetter("round")
+
+_LISTS: dict[type[Event], tuple[type[Event], Callable[[Any], object]]] = {
+    CaseChecked: (CaseChecked, _of_candidate),
+    AnalysisGiven: (AnalysisGiven, _of_candidate),
+    WorkloadTimed: (WorkloadTimed, _of_candidate),
+    TimingFinished: (TimingFinished, attrgetter("timing.candidate")),
+    DiffReviewed: (DiffReviewed, _of_round),
+    CodeWritten: (PlanProposed, _of_round),
+    CodeFailed: (PlanProposed, _of_round),
+    PlanProposed: (PlanProposed, _of_round),
+    **{kind: (kind, type) for kind in (NoteAdded, CaseAdded, ErrorOccurred, CallReserved)},
+}
+"""Events that add to a list: which one, and what of an event says whose it is."""

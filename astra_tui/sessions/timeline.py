@@ -10,6 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
+from operator import sub
 from pathlib import Path
 
 import msgspec
@@ -141,9 +143,16 @@ class Timeline:
         end = bisect_left(self._positions, position)
         return next((m for m in reversed(self.moments[:end]) if m.kind in kinds), None)
 
+    @cached_property
+    def gaps(self) -> tuple[float, ...]:
+        """Seconds between the event of each position and the one before it; 0 where clocks went
+        back.
+        """
+        return (0.0, *map(sub, self._elapsed[1:], self._elapsed))
+
     def seconds_before(self, position: int) -> float:
-        """Time between the event of a position and the one before it; 0 where clocks went back."""
-        return self._elapsed[position] - self._elapsed[max(position - 1, 0)]
+        """The gap before the event of a position."""
+        return self.gaps[position]
 
     def elapsed(self, position: int) -> float:
         """Seconds from the first event to the one of a position, idle stretches included."""
@@ -239,20 +248,24 @@ def _moments(records: Sequence[Record]) -> tuple[Moment, ...]:
     return tuple(moments)
 
 
+_KINDS: dict[type[Event], MomentKind] = {
+    RoundOpened: MomentKind.ROUND,
+    DecisionTaken: MomentKind.DECISION,
+    VerdictReached: MomentKind.VERDICT,
+    BestChanged: MomentKind.BEST,
+    SessionClosed: MomentKind.END,
+    ErrorOccurred: MomentKind.ERROR,
+    CodeFailed: MomentKind.ERROR,
+    CompileFinished: MomentKind.ERROR,
+    CheckFinished: MomentKind.ERROR,
+}
+"""Of compilations and checks, those that failed."""
+
+
 def _kind(event: Event) -> MomentKind | None:
-    match event:
-        case RoundOpened():
-            return MomentKind.ROUND
-        case DecisionTaken():
-            return MomentKind.DECISION
-        case VerdictReached():
-            return MomentKind.VERDICT
-        case BestChanged():
-            return MomentKind.BEST
-        case SessionClosed():
-            return MomentKind.END
-        case ErrorOccurred() | CodeFailed() | CompileFinished(ok=False):
-            return MomentKind.ERROR
-        case CheckFinished() if event.verdict is not CheckVerdict.PASSED:
-            return MomentKind.ERROR
-    return None
+    kind = _KINDS.get(type(event))
+    if kind is MomentKind.ERROR:
+        match event:
+            case CompileFinished(ok=True) | CheckFinished(verdict=CheckVerdict.PASSED):
+                return None
+    return kind

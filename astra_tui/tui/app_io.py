@@ -79,7 +79,8 @@ class ExitState:
     `welcome` is of the engine, which continues where `detached`.
     """
 
-    state: SessionState = SessionState()
+    state: SessionState = field(default=SessionState(), repr=False)
+    # Leaving asyncio writes the result of its task into a message that no one sees.
     folder: Path | None = None
     welcome: Welcome | None = None
     detached: bool = False

@@ -33,17 +33,19 @@ class ReplayState:
 class Player:
     """Plays a timeline at its own pace, faster, slower, or step by step; begins at its end.
 
-    `clock` gives seconds; `trust` is the verdict on the session, None where none was made.
+    `clock` gives seconds; `judge` takes a second where a session is long.
     """
 
     def __init__(
         self,
         timeline: Timeline,
         clock: Callable[[], float] = time.monotonic,
-        trust: Trust | None = None,
+        judge: Callable[[], Trust] | None = None,
     ):
         self.timeline = timeline
-        self.trust = trust
+        self.trust: Trust | None = None
+        """The verdict on the session, once it was judged."""
+        self._judge = judge
         self.track = TimelineBar(timeline)
         self.position = len(timeline)
         """How many records are shown."""
@@ -66,6 +68,11 @@ class Player:
         if not self.playing or self._due is None or self._wait.left_out < MIN_SHOWN_IDLE:
             return 0.0
         return self.timeline.seconds_before(self.position + 1)
+
+    async def judge(self) -> None:
+        """Finds how far the session may be believed."""
+        if self._judge is not None:
+            self.trust = await asyncio.to_thread(self._judge)
 
     def play(self, speed: float, last: int) -> None:
         """Plays from the beginning until a position."""

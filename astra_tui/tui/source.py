@@ -11,7 +11,7 @@ from typing import Protocol
 from astra_tui.model.events import Event
 from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.engines import RunRequest, start_engine
-from astra_tui.sessions.integrity import Trust, read_session
+from astra_tui.sessions.integrity import Trust, no_search_for_garbage, read_session
 from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import Timeline, position_after
 from astra_tui.tui.player import Player, ReplayState
@@ -65,22 +65,25 @@ class SavedSource:
 
     engine = None
 
-    def __init__(self, folder: Path, timeline: Timeline, trust: Trust | None = None):
+    def __init__(self, folder: Path, timeline: Timeline, judge: Callable[[], Trust] | None = None):
         self.folder = folder
-        self.player = Player(timeline, trust=trust)
+        self.player = Player(timeline, judge=judge)
 
     @classmethod
     def read(cls, folder: Path) -> SavedSource:
         """Raises UserError when there is no journal that can be read."""
-        session = read_session(folder)
-        return cls(folder, session.timeline, session.trust)
+        with no_search_for_garbage():
+            session = read_session(folder)
+            # A long session is 10^6 objects that stay: a search among them holds up a key.
+            gc.freeze()
+        return cls(folder, session.timeline, lambda: session.trust)
 
     def items(self) -> AsyncIterator[Item]:
         """The session where the player is, wherever it goes; never ends."""
         return self.player.items()
 
     async def close(self) -> None:
-        """Lets its objects be found as garbage again: see `open_saved`."""
+        """Lets its objects be found as garbage again: see `read`."""
         gc.unfreeze()
 
 
@@ -104,8 +107,6 @@ async def open_saved(
     be read, or has no such event.
     """
     source = await asyncio.to_thread(SavedSource.read, folder)
-    # A long session is 10^5 objects that stay; looking for garbage among them holds up a key.
-    gc.freeze()
     player = source.player
     end = position_after(player.timeline, to, folder)
     player.seek(end)

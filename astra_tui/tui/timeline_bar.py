@@ -84,11 +84,8 @@ class TimelineBar:
             cell = self.cell(moment.position, width)
             if cell not in marks or RANKS.index(moment.kind) >= RANKS.index(marks[cell].kind):
                 marks[cell] = moment
-        idle = (
-            position
-            for position in range(1, len(self._timeline) + 1)
-            if self._timeline.seconds_before(position) >= IDLE_SECONDS
-        )
+        gaps = enumerate(self._timeline.gaps)
+        idle = (position for position, seconds in gaps if seconds >= IDLE_SECONDS)
         self._idle = frozenset(self._middle(position, width) for position in idle)
         self._width, self._marks = width, MappingProxyType(marks)
 
@@ -126,10 +123,7 @@ def _round_step(least: float) -> int:
 
 def _offsets(timeline: Timeline) -> list[float]:
     """Places on the line, by position, in any unit."""
-    steps = [
-        max(min(timeline.seconds_before(position), LONGEST_WAIT), EVENT_SECONDS)
-        for position in range(1, len(timeline) + 1)
-    ]
+    steps = [max(min(gap, LONGEST_WAIT), EVENT_SECONDS) for gap in timeline.gaps[1:]]
     share = sum(steps) / max(len(timeline.moments), 1)
     for moment in timeline.moments:
         steps[moment.position - 1] += share

@@ -60,9 +60,7 @@ def opened_session() -> list[Event]:
 
 
 def said(pane: RoundsPane | PaneOfTests, view: View) -> str:
-    page = Page(80)
-    pane.draw(view, page)
-    return "\n".join(map(line_text, page.lines))
+    return "\n".join(map(line_text, pane.lines_of(view, 80)))
 
 
 @pytest.mark.parametrize("reason", [StopReason.TROUBLE, StopReason.CANCELLED])

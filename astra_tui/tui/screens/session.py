@@ -24,7 +24,7 @@ from astra_tui.tui.screens.ending import Ending
 from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.playing import PLAYING, PlayingActions, problem_of
 from astra_tui.tui.screens.session_keys import APPLIES, KEYS, KeyContext
-from astra_tui.tui.source import OpenSource, Source
+from astra_tui.tui.source import OpenSource
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.code.pane import AskField
 from astra_tui.tui.widgets.diff.pane import DiffPane
@@ -65,7 +65,6 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         except UserError as error:
             self.app.leave_session(self, self.left(detached=False), error)
             return
-        self._say_what_is_damaged(self._source)
         self._presenter = Presenter(self._source, self.show_view, self.app.clock, self.app.tick)
         try:
             await self._presenter.run()
@@ -76,11 +75,19 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         finally:
             await self._source.close()
 
-    def _say_what_is_damaged(self, source: Source) -> None:
-        player = source.player
-        problem = problem_of(player, str(journal_path(source.folder))) if player else None
+    def _judge_in_background(self) -> None:
+        self.run_worker(self._judge(), name="judge")
+
+    async def _judge(self) -> None:
+        """Looks at all of a saved session once it is shown, and says what is wrong with it."""
+        player, source = self.player, self._source
+        if player is None or source is None:
+            return
+        await player.judge()
+        problem = problem_of(player, str(journal_path(source.folder)))
         if problem is not None:
             self.app.report(problem)
+        self.show_status()
 
     def say_not_taken(self, why: str) -> None:
         """Says in the bar that a key was not taken."""
@@ -106,6 +113,8 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
             self.show_facts()
         self._refresh_keys()
         self._ending.show()
+        if before is None:
+            self.call_after_refresh(self._judge_in_background)
 
     def _bring_up(self, before: View | None, view: View) -> None:
         """Brings what is asked about to the front, unless the engineer is busy elsewhere.

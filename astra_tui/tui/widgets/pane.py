@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from astra_tui.tui.text_layout import Page
+from astra_tui.tui.text_layout import Line, Page
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 
@@ -32,9 +33,15 @@ class PaneDrawing(_Base):
     def part(self, view: View) -> tuple[object, ...]:
         """What of a view is drawn. Parts whose members are the same objects look the same."""
 
-    @abstractmethod
     def draw(self, view: View, page: Page) -> None:
         """Writes the page."""
+        raise NotImplementedError
+
+    def lines_of(self, view: View, width: int) -> Sequence[Line]:
+        """What the pane shows: a page, unless there is so much that lines are drawn when seen."""
+        page = Page(width)
+        self.draw(view, page)
+        return page.lines
 
     @property
     def keeps_end(self) -> bool:
@@ -49,9 +56,7 @@ class PaneDrawing(_Base):
         if not width or same_part(part, self._drawn):
             return
         self._drawn = part
-        page = Page(width)
-        self.draw(view, page)
-        self.set_lines(page.lines, to_end=self.keeps_end)
+        self.set_lines(self.lines_of(view, width), to_end=self.keeps_end)
 
     def redraw(self) -> None:
         """Draws again what is shown."""

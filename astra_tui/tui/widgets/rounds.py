@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from textual.geometry import Region
 from textual.message import Message
@@ -72,23 +72,23 @@ class RoundsPane(RowsPane):
         state = view.state
         return (state.rounds, state.best, stage, asked, state.paused, state.closed, *view.choice)
 
-    def draw(self, view: View, page: Page) -> None:
-        """Two lines a proposal: what was tried, and its result."""
+    def lines_of(self, view: View, width: int) -> Sequence[Line]:
+        """Two lines a proposal: what was tried, and its result. Those in sight are drawn."""
+        if not view.state.rounds:
+            return [(Span("Nothing has happened yet.", Tone.DIM),)]
         self._choices = {}
-        chosen = 0
-        before = 0
+        chosen = before = 0
+        lines = _RoundLines(lambda round_: self._round_lines(view, round_, width))
         for round_ in view.state.rounds:
             if round_.number and round_.parent != before:
-                page.line(Span(f"    from round {round_.parent}:", Tone.DIM))
+                lines.add_line((Span(f"    from round {round_.parent}:", Tone.DIM),))
             before = round_.number
-            for number, choice in enumerate(_choices_of(round_)):
-                row = len(page.lines) + number * ROWS
-                self._choices[row] = choice
-                chosen = row if choice == view.choice else chosen
-            page.lines += self._round_lines(view, round_, page.width)
-        if not view.state.rounds:
-            page.paragraph("Nothing has happened yet.", Tone.DIM)
+            for choice in _choices_of(round_):
+                self._choices[len(lines)] = choice
+                chosen = len(lines) if choice == view.choice else chosen
+                lines.add_rows(round_, choice.proposal)
         self.cursor = chosen
+        return lines
 
     def may_choose(self, row: int) -> bool:
         """The first line of each entry."""
@@ -113,6 +113,33 @@ class RoundsPane(RowsPane):
         if round_.closed:
             self._drawn_rounds[round_.number] = _DrawnRound(width, is_best, round_, page.lines)
         return page.lines
+
+
+class _RoundLines(Sequence[Line]):
+    """The lines of all rounds, each of which `draw` draws when it is asked for."""
+
+    def __init__(self, draw: Callable[[RoundState], list[Line]]):
+        self._draw = draw
+        self._rows: list[tuple[RoundState, int] | Line] = []
+
+    def add_line(self, line: Line) -> None:
+        """A line as it is."""
+        self._rows.append(line)
+
+    def add_rows(self, round_: RoundState, proposal: int) -> None:
+        """The lines of a proposal of a round."""
+        first = proposal * ROWS
+        self._rows += ((round_, row) for row in range(first, first + ROWS))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        match self._rows[index]:
+            case RoundState() as round_, int(row):
+                return self._draw(round_)[row]
+            case line:
+                return line
 
 
 class _DrawnRound(NamedTuple):
