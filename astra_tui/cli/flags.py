@@ -93,6 +93,13 @@ RUN = (
         type=int,
         help="how often code that is judged and not better goes back with its profile (default: 1)",
     ),
+    flag(
+        "--sweep",
+        metavar="SHARE",
+        type=float,
+        help="share of the block sizes, packs and 'tune' values that is timed of every candidate "
+        "that passed, on a GPU (default: 0.1; 0: none)",
+    ),
     SANITIZE,
     switch(
         "--ncu", "read hardware counters of every best candidate with ncu, where that is permitted"

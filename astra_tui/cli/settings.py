@@ -21,6 +21,7 @@ from astra_tui.model.settings import (
     AUTO_DEVICE,
     KEY_VARIABLES,
     NEAR_FLOOR,
+    SWEPT,
     Approval,
     Budget,
     GatePolicy,
@@ -84,6 +85,7 @@ class Choices(msgspec.Struct, frozen=True):
     budget_gpu_seconds: _Seconds | None = None
     budget_calls: _NotNegative | None = None
     roofline: _Share | None = None
+    sweep: _Share | None = None
     sanitize: bool | None = None
     ncu: bool | None = None
     price_input_per_million: _Dollars | None = None
@@ -132,7 +134,7 @@ def run_settings(
     if choices.device is not None:
         check_device_name(choices.device)
     team = _default_team(choices, environment)
-    known = before or RunSettings(task, team, AUTO_DEVICE, roofline=NEAR_FLOOR)
+    known = before or RunSettings(task, team, AUTO_DEVICE, roofline=NEAR_FLOOR, sweep=SWEPT)
     return RunSettings(
         task=task,
         team=choices.team or known.team,
@@ -144,6 +146,7 @@ def run_settings(
         approval=_approval(choices, known.approval),
         title=known.title if choices.title is None else choices.title,
         roofline=known.roofline if choices.roofline is None else choices.roofline,
+        sweep=known.sweep if choices.sweep is None else choices.sweep,
         sanitize=known.sanitize if choices.sanitize is None else choices.sanitize,
         ncu=known.ncu if choices.ncu is None else choices.ncu,
         budget=_budget(choices, known.budget),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,7 +123,7 @@ def _tuned(
     try:
         with Bench(task, facts, opened.gpu.tools, opened.oracle, SCREENING) as bench:
             tuner = Tuner(task, bench, workloads, trials, where)
-            tuned = tuner.tune(options.share, told)
+            tuned = _finished(tuner.tune(options.share), told)
             made = _joined(task, text, tuner, tuned)
             compiled = (
                 compile_source(task, compiler, facts.attributes, source, name)
@@ -133,6 +133,15 @@ def _tuned(
     except MeasurementFailed as error:
         raise KernelFailed(f"the measurement failed on workload {error}") from None
     return _answer(environment, tuner, tuned, timing), made
+
+
+def _finished(steps: Generator[str, None, Tuned], told: Callable[[str], None]) -> Tuned:
+    while True:
+        try:
+            told(next(steps))
+        except StopIteration as end:
+            found: Tuned = end.value
+            return found
 
 
 def _joined(task: KernelTask, text: str, tuner: Tuner, tuned: Tuned) -> str:

@@ -14,7 +14,7 @@ from astra_tui.engine.candidate_steps import (
 )
 from astra_tui.engine.judging import judge_counters, judge_timed
 from astra_tui.engine.record import Record
-from astra_tui.model.author import AuthorKind
+from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.compilation import describe_errors
 from astra_tui.model.constraints import broken_words
@@ -27,6 +27,10 @@ Attempt = CodeWritten | CodeFailed
 _OPEN = (CheckVerdict.INCONCLUSIVE, CheckVerdict.UNSUPPORTED)
 """Checks that say nothing against a source, and let nothing be measured."""
 _ORDER = (Outcome.BETTER, Outcome.SAME, Outcome.INCONCLUSIVE, Outcome.WORSE)
+
+
+SWEEP = Author(AuthorKind.PLAYBOOK, "sweep")
+"""Who writes what a sweep makes of a candidate."""
 
 
 class Attempts:
@@ -82,9 +86,18 @@ class Attempts:
     def reflections(self) -> int:
         """How many attempts were written after one that was judged."""
         return sum(
-            self._was_reflected_on(before) and not by_engineer(after)
+            self._was_reflected_on(before) and not by_engineer(after) and not self.is_swept(after)
             for before, after in pairwise(self._all)
         )
+
+    @property
+    def swept(self) -> bool:
+        """Whether what the sweep made is among them."""
+        return any(map(self.is_swept, self._all))
+
+    def is_swept(self, attempt: Attempt) -> bool:
+        """Whether it is what the sweep made."""
+        return isinstance(attempt, CodeWritten) and attempt.author == SWEEP
 
     def _was_reflected_on(self, attempt: Attempt) -> bool:
         if isinstance(attempt, CodeFailed):

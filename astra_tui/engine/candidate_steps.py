@@ -310,8 +310,13 @@ def _diagnostic(error: UserError) -> Diagnostic:
     return Diagnostic(Severity.ERROR, message, error.place.line, error.place.column)
 
 
+def named_source(record: Record, candidate: str) -> NamedSource:
+    """A candidate's source, with the name that messages give it."""
+    return NamedSource(record.store.get(candidate), _file(candidate))
+
+
 def _open(record: Record, lab: Lab, candidate: str) -> OpenedSource:
-    return lab.open(NamedSource(record.store.get(candidate), _file(candidate)))
+    return lab.open(named_source(record, candidate))
 
 
 def _file(candidate: str) -> str:

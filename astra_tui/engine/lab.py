@@ -26,6 +26,8 @@ from astra_tui.lab.requests import (
     ReadHardware,
     Rest,
     Sanitize,
+    Sweep,
+    SweepProgress,
     Time,
     TimedWorkload,
     TimeShipped,
@@ -40,6 +42,7 @@ from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Progress, Timing
+from astra_tui.model.tuning import Swept
 from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.rpc import Call, Request, ServerUnfit
@@ -301,6 +304,19 @@ class OpenedSource:
         """
         async with self.lab.alone_on_gpu() as idle:
             request = Time(base, self.source, final, workloads, idle)
+            async for step in self.lab.ask(request, timed=True):
+                yield step
+
+    async def sweep(
+        self,
+        base: NamedSource,
+        trials: tuple[tuple[dict[str, int], str], ...],
+        dimensions: tuple[tuple[int, ...], ...],
+        share: float,
+    ) -> AsyncIterator[SweepProgress | Swept]:
+        """Sweeps it over its trials, see `lab/requests.py`. Raises UserError where it cannot be."""
+        async with self.lab.alone_on_gpu() as idle:
+            request = Sweep(base, self.source, trials, dimensions, share, idle)
             async for step in self.lab.ask(request, timed=True):
                 yield step
 

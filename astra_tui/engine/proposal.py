@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from astra_tui.engine.approvals import Approvals
-from astra_tui.engine.attempts import Attempts, by_engineer, verdict_words
+from astra_tui.engine.attempts import SWEEP, Attempts, by_engineer, verdict_words
 from astra_tui.engine.briefing import binding_on, brief_for
 from astra_tui.engine.candidate_steps import (
     ProposalId,
@@ -35,6 +35,7 @@ from astra_tui.engine.control import Control
 from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import check_gpu_budget
+from astra_tui.engine.sweeping import sweep_candidate
 from astra_tui.engine.workbench import DraftBench, DraftLabs
 from astra_tui.model.approval import (
     Answer,
@@ -146,11 +147,11 @@ class Proposal:
             if isinstance(result, CodeWritten):
                 attempt = result
             elif isinstance(result, RoundVerdict):
-                mended = await self._reflect(attempt, result)
-                if mended is None:
+                following = await self._reflect(attempt, result) or await self._sweep(result)
+                if following is None:
                     return self._attempts.best_of(result)
-                attempt = mended
-            elif self._repairs_left():
+                attempt = following
+            elif self._repairs_left() and not self._attempts.is_swept(attempt):
                 last = attempt.candidate
                 attempt = await self._write(self._attempts.with_earlier(result.failure))
                 if isinstance(attempt, CodeFailed):
@@ -166,7 +167,7 @@ class Proposal:
 
     async def _reflect(self, code: CodeWritten, verdict: RoundVerdict) -> CodeWritten | None:
         """Other code in the place of some that is not better, where the team has it."""
-        if verdict.outcome not in _TO_REFLECT_ON or by_engineer(code):
+        if verdict.outcome not in _TO_REFLECT_ON or self._not_by_team(code):
             return None
         known = self.record.state.candidate(code.candidate)
         answered = any(a.role == Role.CODING for a in known.analyses)
@@ -187,6 +188,26 @@ class Proposal:
             author = self.context.team.author_of(Role.CODING)
             self.record.emit(AnalysisGiven(code.candidate, Role.CODING.value, answer, author))
         return None
+
+    def _not_by_team(self, code: CodeWritten) -> bool:
+        return by_engineer(code) or self._attempts.is_swept(code)
+
+    async def _sweep(self, verdict: RoundVerdict) -> CodeWritten | None:
+        """The best of the attempts with its open numbers swept, where that finds other code."""
+        share, lab = self.context.settings.sweep, self.context.lab
+        best = self._attempts.best_of(verdict)
+        if not share or not lab.has_times or best.comparison is None or self._attempts.swept:
+            return None
+        await self.context.control.checkpoint()
+        check_gpu_budget(self.record.state, self.context.settings.budget)
+        swept = await sweep_candidate(
+            self.record, lab, self.context.task, self._base, best.candidate, share, self.place
+        )
+        if not swept.result:
+            return None
+        return self._keep_draft(
+            CodeDraft(self.record.store.get(swept.result), SWEEP, swept.summary)
+        )
 
     def _rejected(self, decision: Decision, what: str, candidate: str = "") -> RoundVerdict:
         reason = decision.reason or "no reason was given"

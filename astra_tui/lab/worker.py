@@ -6,7 +6,8 @@ It is started by the engine and can be killed at any time.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -47,21 +48,29 @@ from astra_tui.lab.requests import (
     Rest,
     Sanitize,
     Sanitized,
+    Sweep,
+    SweepProgress,
     Time,
     TimedWorkload,
     TimeShipped,
     TryEscapes,
 )
+from astra_tui.lab.tuning.portfolio import words
+from astra_tui.lab.tuning.search import places
+from astra_tui.lab.tuning.trials import compile_trials
+from astra_tui.lab.tuning.tuner import Tuned, Tuner
 from astra_tui.lab.upstream import task_headers, user_packages
 from astra_tui.lab.yardsticks import NotBuilt, open_yardsticks
 from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.compilation import describe_errors
 from astra_tui.model.errors import UserError
+from astra_tui.model.launch import print_expression
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.task import KernelTask, Workload, load_task
 from astra_tui.model.task.yardstick_file import load_yardsticks
 from astra_tui.model.timing import Progress
+from astra_tui.model.tuning import ServedSizes, Swept
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShippedTimes
 from astra_tui.processes.escapes import try_escapes
 from astra_tui.processes.exit_with_parent import exit_with_parent
@@ -106,6 +115,8 @@ class _Worker:
                 yield self._disassemble(self._open(source))
             case Time():
                 yield from self._time(request)
+            case Sweep():
+                yield from self._sweep(request)
             case TimeShipped():
                 yield from self._time_shipped(request)
             case ReadHardware(source, name):
@@ -132,6 +143,30 @@ class _Worker:
                 yield _timed_workload(event) if isinstance(event, WorkloadDone) else event
         except MeasurementFailed as error:
             raise UserError(str(error), file=request.source.file) from None
+
+    def _sweep(self, request: Sweep) -> Replies:
+        task, attributes = self.task, self.opened.device.attributes
+        bench = self._opened_bench()
+        bench.idle_processes = request.idle_processes
+        arch, upstream = bench.facts.arch, self.compiler.upstream
+        yield SweepProgress(f"compiling {len(request.trials)} sources")
+        *trials, base = compile_trials(
+            task, attributes, (*request.trials, ({}, request.base.text)),
+            lambda: Compiler(arch=arch, upstream=upstream),
+        )  # fmt: skip
+        where = places(request.dimensions, [list(t.settings.values()) for t in trials])
+        bench.renew()
+        tuner = Tuner(task, bench, task.workloads, trials, where, rivals=(base,))
+        begun = time.monotonic()
+        try:
+            tuned = yield from _as_replies(tuner.tune(request.share))
+        except MeasurementFailed as error:
+            raise UserError(str(error), file=request.source.file) from None
+        candidates = sum(s.candidates for s in tuned.searched)
+        tried, seconds = sum(s.tried for s in tuned.searched), time.monotonic() - begun
+        parts = tuned.portfolio.parts
+        served = (ServedSizes(p.trial, print_expression(p.condition), words(p)) for p in parts)
+        yield Swept(candidates, tried, seconds, tuned.portfolio.default, tuple(served))
 
     def _time_shipped(self, request: TimeShipped) -> Replies:
         bench, base, candidate = self._bench_and_pair(request)
@@ -246,6 +281,15 @@ class _Worker:
                     return
             elif isinstance(event, CheckReport):
                 yield msgspec.structs.replace(event, cases=(), counters=None)
+
+
+def _as_replies(steps: Generator[str, None, Tuned]) -> Generator[SweepProgress, None, Tuned]:
+    while True:
+        try:
+            yield SweepProgress(next(steps))
+        except StopIteration as end:
+            found: Tuned = end.value
+            return found
 
 
 def _timed_workload(event: WorkloadDone) -> TimedWorkload:

@@ -33,6 +33,7 @@ from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import Role, RunSettings
 from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
+from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Profile, RoundVerdict
 from astra_tui.model.yardsticks import ShippedTimes
 
@@ -273,6 +274,13 @@ class TimingFinished(Event, frozen=True, tag="timing_finished"):
     final: bool = False
 
 
+class SweepFinished(Event, frozen=True, tag="sweep_finished"):
+    """The open numbers of a candidate were swept by timing, or could not be."""
+
+    candidate: str
+    swept: SweptCandidate
+
+
 class ShippedTimed(Event, frozen=True, tag="shipped_timed"):
     """The best candidate was timed against the kernels that others ship."""
 
@@ -470,6 +478,13 @@ class RoundsTimed(Transient, frozen=True, tag="rounds_timed"):
     rounds: int
 
 
+class SweepAdvanced(Transient, frozen=True, tag="sweep_advanced"):
+    """How far the sweep of a candidate is, in words."""
+
+    candidate: str
+    progress: str
+
+
 class GpuSampled(Transient, frozen=True, tag="gpu_sampled"):
     """A reading of NVML, up to 4 a second, but none while replays are timed."""
 
@@ -478,7 +493,7 @@ class GpuSampled(Transient, frozen=True, tag="gpu_sampled"):
 
 class StageBegan(Transient, frozen=True, tag="stage_began"):
     """What is being done for a proposal: "plan", "code", "compile", "check", "sanitize",
-    "profile", "time", or "hardware" while hardware counters are read.
+    "profile", "time", "sweep", or "hardware" while hardware counters are read.
     """
 
     stage: str
@@ -506,9 +521,11 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     DecisionTaken, RejectionTakenBack, CodeWritten, CodeFailed, DiffReviewed, CompileFinished,
     CopyFound, CheckStarted,
     CaseChecked, CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened,
-    WorkloadTimed, TimingFinished, ShippedTimed, AnalysisGiven, VerdictReached, BestChanged,
-    RoundClosed, NoteAdded, CaseAdded, CallReserved, ExchangeMade, ToolUsed, StepRemembered,
-    AutoApprovalSet, Paused, Resumed, ErrorOccurred, SessionClosed, RoundsTimed, GpuSampled,
+    WorkloadTimed, TimingFinished, SweepFinished, ShippedTimed, AnalysisGiven, VerdictReached,
+    BestChanged, RoundClosed, NoteAdded, CaseAdded, CallReserved, ExchangeMade, ToolUsed,
+    StepRemembered,
+    AutoApprovalSet, Paused, Resumed, ErrorOccurred, SessionClosed, RoundsTimed,
+    SweepAdvanced, GpuSampled,
     StageBegan, AnswerAwaited,
     TextStreamed,
 ]  # fmt: skip

@@ -49,6 +49,7 @@ from astra_tui.model.events import (
     SessionClosed,
     SessionOpened,
     ShippedTimed,
+    SweepFinished,
     TimingFinished,
     ToolUsed,
     VerdictReached,
@@ -348,6 +349,12 @@ def _timing_finished(state: SessionState, event: TimingFinished) -> SessionState
     return replace(state, usage=usage)
 
 
+def _swept(state: SessionState, event: SweepFinished) -> SessionState:
+    used = state.usage.gpu_seconds + event.swept.gpu_seconds
+    state = _candidate(state, event.candidate, swept=event.swept)
+    return replace(state, usage=replace(state.usage, gpu_seconds=used))
+
+
 def _shipped_timed(state: SessionState, event: ShippedTimed) -> SessionState:
     used = state.usage.gpu_seconds + event.shipped.gpu_seconds
     state = _candidate(state, event.candidate, shipped=event.shipped)
@@ -453,6 +460,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     DeviceOpened: _device_opened,
     WorkloadTimed: _workload_timed,
     TimingFinished: _timing_finished,
+    SweepFinished: _swept,
     ShippedTimed: _shipped_timed,
     AnalysisGiven: _analysed,
     VerdictReached: _judged,

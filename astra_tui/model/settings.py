@@ -129,6 +129,10 @@ NEAR_FLOOR = 0.98
 """The `roofline` of a run for which no one chose another."""
 
 
+SWEPT = 0.1
+"""The `sweep` of a run for which no one chose another."""
+
+
 class RunSettings(msgspec.Struct, frozen=True):
     """Everything that a run depends on, but for secrets, which it never holds."""
 
@@ -148,6 +152,10 @@ class RunSettings(msgspec.Struct, frozen=True):
 
     The default is what journals without it mean, of which their digests depend; a new run's is
     `NEAR_FLOOR`.
+    """
+    sweep: float = 0.0
+    """Share of the trials of a sweep that is timed of every candidate that passed, where the device
+    gives times; 0: none is swept.
     """
     sanitize: bool = False
     """Whether the tools of compute-sanitizer have to find nothing in a candidate, where they are

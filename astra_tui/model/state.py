@@ -39,6 +39,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.timing import Timing
+from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Outcome, Profile, RoundVerdict
 from astra_tui.model.yardsticks import ShippedTimes
 
@@ -66,6 +67,8 @@ class CandidateState(msgspec.Struct, frozen=True):
     """Workloads of the timing that runs; empty once it has ended."""
     timings: tuple[TimingFinished, ...] = ()
     """Against every base that it was timed with, oldest first."""
+    swept: SweptCandidate | None = None
+    """None unless its open numbers were swept."""
     shipped: ShippedTimes | None = None
     """Against the kernels that others ship; None unless it was the best at the end."""
     analyses: tuple[AnalysisGiven, ...] = ()

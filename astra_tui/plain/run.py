@@ -76,7 +76,7 @@ class RunLines:
 
     def _text(self, event: Event) -> str:
         match event:
-            case StageBegan(stage="sanitize" | "profile" | "time" | "hardware"):
+            case StageBegan(stage="sanitize" | "profile" | "time" | "sweep" | "hardware"):
                 return f"  {STAGES[event.stage]} ..."
             case Sanitized():
                 return self._sanitizer(event)

@@ -39,6 +39,8 @@ from astra_tui.model.events import (
     SessionClosed,
     SessionOpened,
     ShippedTimed,
+    SweepAdvanced,
+    SweepFinished,
     TimingFinished,
     ToolUsed,
     VerdictReached,
@@ -174,6 +176,11 @@ def _of_timing(event: Event) -> Phrase | None:
             took = numbers.seconds(timing.seconds)
             words = f"{what} against {short(timing.base)}: {found}{why} ({took})"
             return Phrase(words, verdict.tone)
+        case SweepAdvanced():
+            return Phrase(f"sweep of {short(event.candidate)}: {event.progress}", Tone.DIM)
+        case SweepFinished(swept=swept):
+            of = f"{swept.timed} of {swept.trials} trials timed, " if swept.trials else ""
+            return Phrase(f"sweep of {short(event.candidate)}: {of}{swept.summary}")
         case ShippedTimed(shipped=shipped):
             told = shipped_words(shipped)
             return Phrase(f"the best {told.words}", told.tone)

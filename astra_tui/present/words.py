@@ -41,6 +41,7 @@ STAGES = {
     "sanitize": "running compute-sanitizer",
     "profile": "profiling",
     "time": "timing",
+    "sweep": "sweeping",
     "hardware": "reading hardware counters",
 }
 """What runs in a stage, by its name in StageBegan."""

@@ -106,7 +106,7 @@ def test_the_whole_session():
     proposal = state.round(1).proposals[0]
     assert [type(a).__name__ for a in proposal.attempts] == ["CodeFailed", "CodeWritten"]
     assert proposal.code.candidate == BETTER
-    assert state.usage == Usage(1, 100, 20, 0.25, 0, gpu_seconds=0.5, last_call=1, tools_used=1)
+    assert state.usage == Usage(1, 100, 20, 0.25, 0, gpu_seconds=3.0, last_call=1, tools_used=1)
     assert state.candidate(BETTER).timing(BASELINE).speedup.value == pytest.approx(4 / 3)
     assert state.candidate(BETTER).timed == ()
     assert state.device.device == "cuda:0"

@@ -54,6 +54,7 @@ from astra_tui.model.events import (
     ShippedTimed,
     StepRemembered,
     StopReason,
+    SweepFinished,
     TimingFinished,
     ToolUsed,
     VerdictReached,
@@ -84,6 +85,7 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
+from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import (
     Comparison,
     Outcome,
@@ -294,6 +296,7 @@ def whole_session() -> list[Event]:
         ProfileTaken(BETTER, profile(32)),
         WorkloadTimed(BETTER, BASELINE, workload_timing(), ((2.0, 1.5), (2.1, 1.6))),
         TimingFinished(timing()),
+        SweepFinished(BETTER, SweptCandidate("threads = 256", BASELINE, 40, 4, 2.5)),
         ShippedTimed(BASELINE, ShippedTimes(None, {"flashinfer": "it is not in the cache"})),
         AnalysisGiven(BETTER, "profiling", "half the requests", PLAYBOOK),
         VerdictReached(1, 0, verdict()),

@@ -10,7 +10,7 @@ What is measured may be a GPU or a recorded sweep (`Times`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -111,6 +111,23 @@ def search(
 
     Workloads take turns, so that each learns from the others. Deterministic for the same times.
     """
+    steps = searching(candidates, where, times, share, batch)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[Searched, ...] = end.value
+            return found
+
+
+def searching(
+    candidates: Sequence[Candidates],
+    where: Sequence[Place],
+    times: Times,
+    share: float = SHARE,
+    batch: int = BATCH,
+) -> Generator[int, None, tuple[Searched, ...]]:
+    """As `search`, step by step: how many trials were measured so far."""
     model = _Model(candidates, where)
     tried: list[dict[int, float | None]] = [{} for _ in candidates]
     expected = [math.inf] * len(candidates)
@@ -128,6 +145,7 @@ def search(
                 tried[number][trial] = us
                 model.learn(number, trial, us)
             measured = True
+            yield sum(map(len, tried))
         if not measured:
             break
     return tuple(

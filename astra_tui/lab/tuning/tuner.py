@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_tui.lab.on_gpu.bench import Bench
@@ -17,7 +17,7 @@ from astra_tui.lab.tuning.portfolio import (
     portfolio,
     refined,
 )
-from astra_tui.lab.tuning.search import SHARE, Place, Searched, search
+from astra_tui.lab.tuning.search import SHARE, Candidates, Place, Searched, searching
 from astra_tui.lab.tuning.sweep import (
     FINAL,
     SCREENING,
@@ -55,11 +55,15 @@ class Tuner:
     workloads: tuple[Workload, ...]
     trials: Sequence[Trial]
     where: Sequence[Place]
+    rivals: Sequence[Trial] = ()
+    """Sources that are not searched and are timed with the best, such as what the source was made
+    from; numbered after the trials.
+    """
 
-    def tune(self, share: float = SHARE, told: Callable[[str], None] = lambda _: None) -> Tuned:
+    def tune(self, share: float = SHARE) -> Generator[str, None, Tuned]:
         """Searches, times the best again in a fresh process, and joins what pays.
 
-        `told` hears in words how far it is. Raises UserError for a plan that refuses a workload,
+        Says in words how far it is. Raises UserError for a plan that refuses a workload,
         MeasurementFailed where the source itself cannot be timed.
         """
         own = self._compiled(OWN)
@@ -75,22 +79,39 @@ class Tuner:
             attributes["sm_count"],
         )
         count = sum(len(c.predicted_us) for c in candidates)
-        told(f"{len(self.trials)} sources, {count} different trials on {len(named)} workloads")
-        searched = search(
-            candidates, self.where, GpuTimes(self.bench, named, own, self.trials), share
-        )
-        told(f"{sum(s.tried for s in searched)} trials measured")
+        yield f"{len(self.trials)} sources, {count} different trials on {len(named)} workloads"
+        searched = yield from self._searched(candidates, named, own, share)
         self.bench.renew()
         self.bench.options = FINAL
-        chosen = tuple(dict.fromkeys((OWN, *finalists(searched))))
+        chosen = tuple(dict.fromkeys((OWN, *finalists(searched), *self._rivals)))
         finals = self._gains(OWN, chosen)
         default = best_on_average(finals, OWN)
-        told(f"{len(chosen) - 1} measured again")
+        yield f"{len(chosen) - 1} measured again"
         gains = finals if default == OWN else self._gains(default, chosen)
         sizes = {w.name: w.dims for w in self.workloads}
         found = portfolio(default, sizes, gains)
         parts = tuple(self._refined(default, part, sizes) for part in found.parts)
         return Tuned(searched, finals, Portfolio(default, parts, found.dropped))
+
+    def _searched(
+        self, candidates: Sequence[Candidates], named: Mapping[str, Workload], own: Compiled,
+        share: float,
+    ) -> Generator[str, None, tuple[Searched, ...]]:  # fmt: skip
+        times = GpuTimes(self.bench, named, own, self.trials)
+        steps = searching(candidates, self.where, times, share)
+        most = sum(c.budget(share) for c in candidates)
+        while True:
+            try:
+                yield f"{next(steps)} of at most {most} trials measured"
+            except StopIteration as end:
+                found: tuple[Searched, ...] = end.value
+                return found
+
+    @property
+    def _rivals(self) -> tuple[int, ...]:
+        """The numbers of those that compile."""
+        first = len(self.trials)
+        return tuple(n for n, rival in enumerate(self.rivals, first) if rival.compiled is not None)
 
     def against(self, base: Compiled, candidate: Compiled) -> Timing:
         """A final timing of one source against another on all workloads."""
@@ -98,10 +119,10 @@ class Tuner:
         return timed(self.bench, self.workloads, base, [candidate])[0]
 
     def _compiled(self, trial: int) -> Compiled:
-        compiled = self.trials[trial].compiled
-        if compiled is None:
-            raise UserError(self.trials[trial].problem)
-        return compiled
+        of = (*self.trials, *self.rivals)[trial]
+        if of.compiled is None:
+            raise UserError(of.problem)
+        return of.compiled
 
     def _gains(self, base: int, trials: Sequence[int]) -> Gains:
         """Final times of trials against one of them."""

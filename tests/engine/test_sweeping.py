@@ -1,0 +1,104 @@
+"""Sweeps within rounds, on a scripted GPU; its times are the script's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from astra_tui.engine import lab
+from astra_tui.engine.attempts import SWEEP
+from astra_tui.engine.host import build_engine, open_session
+from astra_tui.lab.devices import DeviceChoice
+from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Decision, Question
+from astra_tui.model.events import CodeWritten, SweepAdvanced, SweepFinished
+from astra_tui.model.state import SessionState
+from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.verdict import Outcome
+from astra_tui.present.events import describe
+from astra_tui.processes.child import Child
+from astra_tui.sessions.journal import Redactor
+from tests.conftest import ROOT
+from tests.engine.scripted import ASK, ENGINEER, ScriptedTeam, Session, Step, settings_of
+from tests.gpu.script import FACTS
+from tests.quick import write_quick_task
+
+WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
+FASTER = "// scripted: 45 us\n// scripted by threads: 128=45 256=30\n"
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelTask:
+    """silu_and_mul with two small workloads; lab processes are on the scripted GPU."""
+    folder = write_quick_task(tmp_path / "kernels", WORKLOADS)
+    (folder / "tuned.cu").unlink()
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    def scripted_child(_module: str, arguments: tuple[str, ...], name: str) -> Child:
+        return Child("tests.gpu_tools.scripted_worker", arguments, name)
+
+    monkeypatch.setattr(lab, "Child", scripted_child)
+    return load_task(folder)
+
+
+def start(folder: Path, task: KernelTask, *times: str) -> Session:
+    """Rounds with the baseline and a constant, under comments that say how long it takes."""
+    source = task.baseline_file.read_text(encoding="utf-8")
+    source = source.replace("/* @launch", "/* @launch\n   tune threads = 128 in 128, 256")
+    source = source.replace("d, 128), 256) block=128", "d, threads), 256) block=threads")
+    source = source.replace("  for (", "#pragma unroll 1\n  for (")
+    team = ScriptedTeam([Step(f"other threads {n}", (t + source,)) for n, t in enumerate(times)])
+    chosen = settings_of(ASK, rounds=len(times), reflections=0, sweep=1.0)
+    opened = open_session(folder / "session", task, chosen, Redactor())
+    device = DeviceChoice("cuda:0", FACTS.uuid)
+    engine = build_engine(opened, task, chosen, team, wait_for_engineer=True, device=device)
+    return Session(opened, engine, team)
+
+
+def proposal(session: Session, round_: int) -> tuple[list[CodeWritten], Outcome]:
+    (one,) = session.engine.state.rounds[round_].proposals
+    assert one.verdict is not None
+    return [a for a in one.attempts if isinstance(a, CodeWritten)], one.verdict.outcome
+
+
+def test_what_passed_is_swept_and_the_result_goes_the_way_of_all_code(
+    task: KernelTask, tmp_path: Path
+) -> None:
+    """In the first round it is accepted; in the second rejected, and the code before it stays."""
+    second_times = "// scripted: 20 us\n// scripted by threads: 128=20 256=15\n"
+    session = start(tmp_path, task, FASTER, second_times)
+
+    def answer(session: Session, question: Question) -> Awaitable[Decision]:
+        status = ApprovalStatus.ACCEPTED
+        if (question.gate, question.attempt, question.round) == (ApprovalGate.DIFF, 1, 2):
+            status = ApprovalStatus.REJECTED
+        by_hand = Answer(question.id, question.subject, status, ENGINEER, reason="keep 128")
+        return session.engine.desk.answer(by_hand)
+
+    asyncio.run(session.run_with(answer))
+    state: SessionState = session.engine.state
+    (first, second), outcome = proposal(session, 1)
+    assert (second.author, outcome) == (SWEEP, Outcome.BETTER)
+    assert state.rounds[2].base == second.candidate
+    assert second.summary.endswith("threads = 256")
+    assert "tune threads = 256 in" in session.engine.record.store.get(second.candidate)
+    known = state.candidate(second.candidate)
+    timing = known.timing(state.rounds[1].base)
+    assert known.correct
+    assert timing is not None
+    assert timing.speedup is not None
+    assert timing.speedup.value > 50 / 45 * 1.1
+    swept = state.candidate(first.candidate).swept
+    assert swept is not None
+    assert (swept.result, swept.timed >= 3) == (second.candidate, True)
+    assert swept.gpu_seconds < state.usage.gpu_seconds
+    progress = [describe(e) for e in session.of(SweepAdvanced)]
+    assert any(p is not None and "trials measured" in p.words for p in progress)
+    words = describe(session.of(SweepFinished)[0])
+    assert words is not None
+    assert f"{swept.timed} of {swept.trials} trials timed, {second.summary}" in words.words
+
+    (kept, rejected), outcome = proposal(session, 2)
+    assert (rejected.author, outcome, state.best) == (SWEEP, Outcome.BETTER, kept.candidate)
