@@ -22,7 +22,7 @@ async def sweep_candidate(
     record: Record, lab: Lab, task: KernelTask, base: str, candidate: str, share: float,
     place: ProposalId,
 ) -> SweptCandidate:  # fmt: skip
-    """Sweeps a candidate that passed its check, unless the journal says what came of it.
+    """Sweeps a candidate that passed its check, unless the journal says its result.
 
     `share` of the trials is timed. What cannot be swept is in the journal as such.
     """

@@ -32,7 +32,7 @@ class Swept(msgspec.Struct, frozen=True):
 
 
 class SweptCandidate(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of the sweep of a candidate.
+    """The result of the sweep of a candidate.
 
     `result` is the hash of the source that it makes, empty where nothing is better; `summary` says
     what that consists of, or why there is none.
