@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import tree_sitter_cuda
 from tree_sitter import Language, Node, Parser
 
 _LANGUAGE = Language(tree_sitter_cuda.language())
+_ERROR = 0xFFFF
+"""The number of what the grammar does not understand."""
 
 LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 
@@ -118,7 +121,7 @@ def descendants(node: Node) -> Iterator[Node]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(current.children))
+        stack += current.children[::-1]
 
 
 def ancestors(node: Node) -> Iterator[tuple[Node, Node]]:
@@ -252,7 +255,15 @@ def last_line_of(node: Node) -> int:
 
 def of_type(node: Node, *types: str) -> Iterator[Node]:
     """The nodes of some types at or below a node, in the order of the text."""
-    return (n for n in descendants(node) if n.type in types)
+    kinds = _kinds(types)
+    return (n for n in descendants(node) if n.kind_id in kinds)
+
+
+@lru_cache
+def _kinds(types: tuple[str, ...]) -> frozenset[int]:
+    """The grammar's numbers of some types of node, which are quicker to compare."""
+    known = {n for n in range(_LANGUAGE.node_kind_count) if _LANGUAGE.node_kind_for_id(n) in types}
+    return frozenset(known | {_ERROR} if "ERROR" in types else known)
 
 
 def contains(outer: Node, inner: Node) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from astra_tui.export import ExportStep, Format, StepOutcome, Subject, package_name
 from astra_tui.export.cases import (
     Artefact,
@@ -49,6 +51,7 @@ _NO_GPU = {
     "tvm-ffi": "there is no GPU here; the emulator ran NVRTC's code of this source, not nvcc's",
     "torch": "there is no GPU here; the emulator ran the PTX from which the cubins come",
 }
+_COMPILED = "run through torch.compile"
 _WARNINGS = 2000
 """Characters of a compiler's output that are shown."""
 
@@ -125,7 +128,7 @@ class ExportChecks:
                 ("launches of the host code", self._python_host),
                 ("fake kernel", self._fake),
                 ("run on the GPU", self._torch_run),
-                ("run through torch.compile", self._torch_compiled),
+                (_COMPILED, self._torch_compiled),
             ],
             Format.TVM_FFI: [
                 ("launches of the host code", self._cpp_host),
@@ -133,8 +136,13 @@ class ExportChecks:
                 ("run on the GPU", self._tvm_run),
             ],
         }
+        found: ExportStep | None = None
         for name, step in [("kernels", self._kernels), *self._alone(to), *steps[to]]:
-            yield _outcome(name, step)
+            if name == _COMPILED and found and found.outcome is StepOutcome.NOT_CHECKED:
+                found = replace(found, name=name)  # Without a GPU for the one there is none.
+            else:
+                found = _outcome(name, step)
+            yield found
 
     @property
     def _name(self) -> str:

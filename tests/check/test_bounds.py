@@ -20,7 +20,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.requests import CaseCount, Check, NamedSource
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.launch.resolve import MAX_WORKSPACE_BYTES
-from astra_tui.model.task import find_task
+from astra_tui.model.task import KernelTask, find_task
 from astra_tui.processes.child import Child
 
 TASK = find_task("silu_and_mul")
@@ -89,9 +89,9 @@ def test_what_runs_out_of_memory_is_a_finding(
         for line in open("/proc/self/status")  # noqa: PTH123, SIM115
         if line.startswith("VmData:")
     )
-    resource.setrlimit(resource.RLIMIT_DATA, (used + (2 << 30), hard))
+    resource.setrlimit(resource.RLIMIT_DATA, (used + (1 << 29), hard))
     try:
-        *_, report = checker.check(with_workspace(MAX_WORKSPACE_BYTES), "c.cu", TYPICAL[:1])
+        *_, report = checker.check(with_workspace(1 << 28), "c.cu", TYPICAL[:1])
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
     assert isinstance(report, CheckReport)
@@ -109,13 +109,15 @@ async def events_of(lab: Lab, text: str, kill: bool) -> list[LabEvent]:
     return found
 
 
-def test_no_candidate_ends_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_candidate_ends_a_session(
+    quick_task: KernelTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def steps() -> list[list[LabEvent]]:
-        lab = Lab(TASK)
+        lab = Lab(quick_task)
         try:
             killed = await events_of(lab, BASELINE, kill=True)
             with monkeypatch.context() as patch:
-                patch.setattr(Check, "most", 0.5)
+                patch.setattr(Check, "most", 0.1)
                 late = await events_of(lab, BASELINE, kill=False)
             return [killed, late, await events_of(lab, BASELINE, kill=False)]
         finally:
@@ -127,7 +129,7 @@ def test_no_candidate_ends_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(fine, CheckReport)
     assert killed.verdict is late.verdict is CheckVerdict.INCONCLUSIVE
     assert "SIGKILL" in killed.message
-    assert late.message == "the check took more than 0.5 s of CPU time"
+    assert late.message == "the check took more than 0.1 s of CPU time"
     assert fine.verdict is CheckVerdict.PASSED
 
 

@@ -32,8 +32,8 @@ from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask, load_task, parse_task
 from astra_tui.sessions.records import decode_record, encode_record
 from tests.conftest import OracleHere
+from tests.quick import write_quick_task
 
-SILU = Path(__file__).parents[2] / "kernels" / "silu_and_mul"
 BEGIN = "  const int64_t token = blockIdx.x;\n"
 
 # -- where conditions are --------------------------------------------------------------------------
@@ -313,16 +313,8 @@ def test_what_the_contract_and_the_plan_exclude_is_proved(compiler: Compiler) ->
 
 @pytest.fixture(scope="module")
 def silu(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The silu task with one type and without its two largest workloads."""
-    folder = tmp_path_factory.mktemp("silu")
-    for file in SILU.iterdir():
-        (folder / file.name).write_text(file.read_text())
-    text = (folder / "task.toml").read_text()
-    for tokens, d in ((1024, 13824), (4096, 14336)):
-        text = text.replace(f"[[workloads]]\ndims = {{ tokens = {tokens}, d = {d} }}\n", "")
-    assert text.count("[[workloads]]") == 5
-    (folder / "task.toml").write_text(text.replace('["float16", "bfloat16"]', '["float16"]', 1))
-    return folder
+    """A task whose file may be changed."""
+    return write_quick_task(tmp_path_factory.mktemp("silu"))
 
 
 def checked(folder: Path, compiler: Compiler, old: str, new: str) -> CheckReport:

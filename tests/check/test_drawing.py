@@ -28,6 +28,8 @@ from astra_tui.model.encoding import decode, encode
 SEEDS = st.integers(0, 2**64 - 1)
 FLOATS = tuple(d for d in DType if d.is_float)
 MANY = 20_000
+EMULATOR = Emulator()
+"""One for all, which reads what was compiled once."""
 
 
 def fill(
@@ -190,7 +192,7 @@ def drawn_by_kernel(tool: Compilation, drawn: Fill, seed: int, elements: int, se
     assert len(parameters) == kernel.parameter_bytes
     launch = PackedLaunch(kernel, (1, sets, 1), (64, 1, 1), 0, parameters, ((0, "out"),), 1)
     poison = DeviceBuffer("out", BufferUse.OUT, np.full(stride * sets, 0xFF, np.uint8))
-    outcome = Emulator().run(tool, (launch,), (poison,), checked=False)
+    outcome = EMULATOR.run(tool, (launch,), (poison,), checked=False)
     assert not outcome.faults, outcome.faults
     rows = outcome.contents["out"].reshape(sets, stride)[:, :size]
     return np.ascontiguousarray(rows).view(f"u{dtype.size}")

@@ -31,7 +31,7 @@ from tests.engine.scripted import (
     start,
 )
 
-pytestmark = pytest.mark.usefixtures("kept_labs")
+pytestmark = pytest.mark.usefixtures("known_answers")
 
 
 @pytest.fixture

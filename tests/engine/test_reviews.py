@@ -32,7 +32,7 @@ from tests.engine.scripted import (
     start,
 )
 
-pytestmark = pytest.mark.usefixtures("kept_labs")
+pytestmark = pytest.mark.usefixtures("known_answers")
 FAST = "no fast math"
 
 

@@ -40,6 +40,7 @@ from astra_tui.sessions.journal import Journal, Redactor
 from tests.sessions.samples import PLAN
 
 SUMMARY = "wider loads */ and a backslash \\"
+WAIT = "cudaGridDependencySynchronize();"
 ENGINEER = Author(AuthorKind.ENGINEER, "ada")
 
 
@@ -91,6 +92,13 @@ def _checked(task: KernelTask, candidate: str, verdict: CheckVerdict) -> list[Ev
 def tuned(task: KernelTask) -> str:
     """The text of a task's tuned kernel."""
     return task.tuned_file.read_text(encoding="utf-8")
+
+
+def waiting(task: KernelTask) -> str:
+    """The tuned kernel of silu_and_mul with `pdl=`: its threads wait before anything else."""
+    first = "  const int64_t token = blockIdx.x;\n"
+    text = tuned(task).replace(first, f"{first}  {WAIT}\n")
+    return text.replace("args=(out, input, d)", "args=(out, input, d) pdl=(tokens <= 100)")
 
 
 def winner_of(folder: Path, task: KernelTask, text: str = "") -> Winner:

@@ -11,13 +11,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from astra_tui.export import Format, StepOutcome, Subject, export_files
+from astra_tui.export import Format, Subject, export_files
 from astra_tui.export.artefact import template
-from astra_tui.export.exporting import Exporter, open_exporter
 from astra_tui.export.host import differences, expected
-from astra_tui.lab.compiler import Compiler
 from astra_tui.model.task import KernelTask, parse_task
-from tests.export.sessions import made_up, tuned, write_files
+from tests.export.sessions import WAIT, tuned, write_files
 from tests.export.tasks import EVERYTHING
 from tests.export.test_host_code import compiled_to_nothing, in_cpp, in_python, subject
 
@@ -48,7 +46,7 @@ ONCE = settings(deadline=None, max_examples=2, phases=[Phase.generate])
 
 
 @ONCE
-@given(conditions=st.lists(CONDITIONS, min_size=50, max_size=50))
+@given(conditions=st.lists(CONDITIONS, min_size=30, max_size=30))
 def test_conditions_are_those_of_the_plan(
     conditions: list[str], tmp_path_factory: pytest.TempPathFactory, host_compiler: str
 ) -> None:
@@ -167,38 +165,6 @@ def test_the_launcher_in_cpp(launcher: Path, pdl: bool, major: int, early: bool,
         "struct 0x77 -7 3 (nil)",
         "launch 1 (7 2 1) (32 4 1) 50000 0x77 5 0.5",
     ]
-
-
-# -- a whole export --------------------------------------------------------------------------------
-
-WAIT = "cudaGridDependencySynchronize();"
-
-
-def waiting(task: KernelTask) -> str:
-    """The tuned kernel of silu_and_mul with `pdl=`: its threads wait before anything else."""
-    first = "  const int64_t token = blockIdx.x;\n"
-    text = tuned(task).replace(first, f"{first}  {WAIT}\n")
-    return text.replace("args=(out, input, d)", "args=(out, input, d) pdl=(tokens <= 100)")
-
-
-@pytest.fixture(scope="module")
-def exporter(quick_task: KernelTask, compiler: Compiler) -> Iterator[Exporter]:
-    """Of silu_and_mul, on the emulator."""
-    with open_exporter(quick_task, "emulator", compiler) as opened:
-        yield opened
-
-
-@pytest.mark.parametrize("to", [Format.CPP, Format.TORCH])
-def test_an_export_is_checked(exporter: Exporter, to: Format, tmp_path: Path) -> None:
-    task = exporter.checker.task
-    report = exporter.export(made_up(task, waiting(task)), to, tmp_path / "out")
-    assert not report.failed, report.steps
-    passed = {s.name for s in report.steps if s.outcome is StepOutcome.PASSED}
-    assert {"kernels", "launches of the host code"} <= passed
-    assert ("compiled by nvcc" in passed) == (to is Format.CPP and bool(exporter.tools.nvcc))
-    if to is Format.TORCH:
-        archs = {Path(f).stem for f in report.files if f.endswith(".cubin")}
-        assert archs == {"sm_90a", "sm_100", "sm_120"}  # The instruction is not one of sm_80.
 
 
 # -- what callers are told -------------------------------------------------------------------------

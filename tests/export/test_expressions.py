@@ -83,7 +83,7 @@ def test_fixed_expressions_in_cpp(host_compiler: str) -> None:
 @ONCE
 @given(
     valued=st.lists(
-        numbers_with_values() | truths_with_values() | reals_with_values(), min_size=80, max_size=80
+        numbers_with_values() | truths_with_values() | reals_with_values(), min_size=40, max_size=40
     )
 )
 def test_cpp_gives_the_values_of_the_plan(host_compiler: str, valued: list[Valued]) -> None:
