@@ -254,8 +254,28 @@ class Engine:
             self.record.emit(RoundOpened(0, 0, baseline))
         if self.state.round(0).closed:
             return
+        if self._plans_are_free and self.state.round_limit:
+            await self._first_plan(baseline)
         await self._measure(baseline, "the baseline", ProposalId(0))
         self.record.emit(RoundClosed(0))
+
+    @property
+    def _plans_are_free(self) -> bool:
+        """Whether a plan needs no call of a model and no times."""
+        return not self._planner() and not self._context.lab.has_times
+
+    async def _first_plan(self, baseline: str) -> None:
+        """A plan needs counts alone, and they are there long before the check has ended: meanwhile
+        the engineer reads it. It is asked about once the baseline has passed.
+        """
+        compiled = await compile_candidate(self.record, self._context.lab, baseline, ProposalId(0))
+        try:
+            if compiled.ok:
+                await profile_candidate(self.record, self._context.lab, baseline, ProposalId(0))
+        except UserError:  # Its check will say what is wrong with it.
+            return
+        if compiled.ok:
+            await self._begin_round(1)
 
     @property
     def _baseline_hash(self) -> str:
@@ -295,10 +315,7 @@ class Engine:
             raise Stop(StopReason.BASELINE, f"{name}: {error.describe()}") from None
 
     async def _round(self, number: int) -> None:
-        if number == len(self.state.rounds):
-            self.record.emit(RoundOpened(number, self._parent(), self.state.best))
-        if not self.state.round(number).planned:
-            await self._plan(number)
+        await self._begin_round(number)
         round_ = self.state.round(number)
         proposals = round_.proposals
         if not proposals:
@@ -316,6 +333,12 @@ class Engine:
         )
         self._recollection.remember(number)
         self._require_answers()
+
+    async def _begin_round(self, number: int) -> None:
+        if number == len(self.state.rounds):
+            self.record.emit(RoundOpened(number, self._parent(), self.state.best))
+        if not self.state.round(number).planned:
+            await self._plan(number)
 
     def _require_answers(self) -> None:
         """Ends the run when one round after the other is lost to the model or its server."""

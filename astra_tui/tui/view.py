@@ -86,11 +86,27 @@ class View:
         where no code was written yet.
         """
         if self.choice.round == 0:
-            opened = self.state.opened
-            return self.state.candidate(opened.baseline) if opened else None
+            return self._baseline
         attempts = self.proposal.attempts if self.proposal else ()
         written = [attempt for attempt in attempts if isinstance(attempt, CodeWritten)]
         return self.state.candidate(written[-1].candidate) if written else None
+
+    @property
+    def _baseline(self) -> CandidateState | None:
+        opened = self.state.opened
+        return self.state.candidate(opened.baseline) if opened else None
+
+    @property
+    def waits_for_baseline(self) -> bool:
+        """Whether a plan is there and is asked about once the baseline has passed its check."""
+        return self.stage is not None and self.stage.round == 0 and self.state.rounds[-1].number > 0
+
+    @property
+    def tested(self) -> CandidateState | None:
+        """The candidate whose check is shown: that of the choice, or the baseline that it waits
+        for.
+        """
+        return self._baseline if self.waits_for_baseline else self.candidate
 
     @property
     def base(self) -> CandidateState | None:

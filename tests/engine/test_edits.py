@@ -11,7 +11,14 @@ from msgspec.structs import replace
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.model.approval import Answer, AnswerRefused, ApprovalGate, ApprovalStatus
 from astra_tui.model.author import AuthorKind
-from astra_tui.model.events import SessionClosed, StopReason
+from astra_tui.model.events import (
+    ApprovalAsked,
+    CheckStarted,
+    PlanProposed,
+    RoundClosed,
+    SessionClosed,
+    StopReason,
+)
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import Approval, RunSettings, TeamKind
 from astra_tui.model.state import SessionState
@@ -71,7 +78,11 @@ def test_a_file_of_decisions_edits_what_is_coded(tmp_path: Path, quick_task: Ker
     parameters = '{ parameters = { pack_bytes = 8, workloads = ["16x4096"] } }'
     closed = decided_by_file(tmp_path / "a", quick_task, parameters)
     assert closed.reason is StopReason.ROUNDS
-    state = read_journal(tmp_path / "a" / "s").state()
+    found = read_journal(tmp_path / "a" / "s")
+    state, kinds = found.state(), [type(event) for event in found.events]
+    # The plan is read while the baseline is checked, and asked about when it has passed.
+    order = [kinds.index(kind) for kind in (PlanProposed, CheckStarted, RoundClosed, ApprovalAsked)]
+    assert order == sorted(order)
     source = coded(tmp_path / "a" / "s", state)
     assert "let width = 8 // sizeof(T)" in source
     assert "tokens == 16 and d == 4096" in source

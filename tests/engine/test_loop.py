@@ -575,11 +575,14 @@ def test_a_baseline_that_fails_ends_the_run_with_its_reason(
             (folder / file.name).write_bytes(file.read_bytes())
     (folder / "baseline.cu").write_text(sources.wrong)
     wrong = load_task(folder)
-    session = run(start(tmp_path / "s", wrong, ScriptedTeam([]), settings_of()))
-    closed = session.engine.state.closed
-    assert closed is not None
-    assert closed.reason is StopReason.BASELINE
-    assert "cases failed" in closed.message
+    steps = [Step("wide", (sources.better,))]
+    team = ScriptedTeam(steps, Author(AuthorKind.PLAYBOOK))  # Whose plans come first.
+    session = run(start(tmp_path / "s", wrong, team, settings_of()))
+    state = session.engine.state
+    assert state.closed is not None
+    assert state.closed.reason is StopReason.BASELINE
+    assert not state.questions
+    assert "cases failed" in state.closed.message
 
 
 @pytest.mark.parametrize("room", [0, 4])

@@ -199,6 +199,8 @@ def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Sp
         if asked and (asked.round, asked.proposal) == (round_.number, proposal.index):
             return Span("!", Tone.CAUTION), [Span(f"{asked.gate.value} to decide", Tone.CAUTION)]
         stage = STAGES.get(view.stage.stage, "") if view.stage else ""
+        if view.waits_for_baseline:
+            stage = "after the baseline's check"
         return Span(">", Tone.ACCENT), [Span(stage or "at work", Tone.ACCENT)]
     told = round_verdict(view.state, verdict)
     said = [Span(*told)]

@@ -87,7 +87,9 @@ def _activity(view: View, now: float) -> list[Span]:
     seconds = clock(now - view.since)
     text = STAGES.get(view.stage.stage, view.stage.stage)
     if view.stage.stage == "check":
-        candidate = view.candidate if view.following else None
+        candidate = view.tested if view.following else None
+        if view.waits_for_baseline:
+            text += " the baseline"
         if candidate is not None and candidate.check is None and candidate.cases:
             text += f" {len(candidate.results)}/{candidate.cases}"
     return [Span(f"{text} {seconds}", Tone.ACCENT)]

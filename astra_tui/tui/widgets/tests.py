@@ -35,7 +35,7 @@ _MAX_FINDINGS = 4
 
 def tests_line(view: View) -> Line:
     """How the check of the chosen candidate stands, in one line."""
-    candidate = view.candidate
+    candidate = view.tested
     label = Span(" Tests  ", Tone.DIM)
     if candidate is None:
         return (label, Span("there is no code yet", Tone.DIM))
@@ -66,11 +66,11 @@ class TestsPane(Pane):
 
     def part(self, view: View) -> tuple[object, ...]:
         """All that is known of the candidate."""
-        return (view.candidate, view.state.cases, view.without_cases)
+        return (view.tested, view.state.cases, view.without_cases)
 
     def draw(self, view: View, page: Page) -> None:
         """Progress, failures in full, what else was tried, then one line a case."""
-        candidate = view.candidate
+        candidate = view.tested
         if candidate is None:
             page.paragraph("There is no code yet.", Tone.DIM)
             return
