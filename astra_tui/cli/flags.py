@@ -100,6 +100,12 @@ RUN = (
         help="share of the block sizes, packs and 'tune' values that is timed of every candidate "
         "that passed, on a GPU (default: 0.1; 0: none)",
     ),
+    flag(
+        "--search",
+        type=OneOf(("greedy", "archive", "restarts")),
+        help="what rounds stand on: the best (greedy, default), one drawn from all correct "
+        "candidates (archive), or the best until nothing is gained, then an older one (restarts)",
+    ),
     SANITIZE,
     switch(
         "--ncu", "read hardware counters of every best candidate with ncu, where that is permitted"

@@ -29,6 +29,7 @@ from astra_tui.model.settings import (
     Notification,
     Role,
     RunSettings,
+    SearchKind,
     TeamKind,
     ToolLimits,
     WireChoice,
@@ -57,6 +58,7 @@ class Choices(msgspec.Struct, frozen=True):
     candidates: _AtLeastOne | None = None
     repairs: _NotNegative | None = None
     reflections: _NotNegative | None = None
+    search: SearchKind | None = None
     approve: str | None = None
     approve_plan: GatePolicy | None = None
     approve_diff: GatePolicy | None = None
@@ -143,6 +145,7 @@ def run_settings(
         candidates=known.candidates if choices.candidates is None else choices.candidates,
         repairs=known.repairs if choices.repairs is None else choices.repairs,
         reflections=known.reflections if choices.reflections is None else choices.reflections,
+        search=choices.search or known.search,
         approval=_approval(choices, known.approval),
         title=known.title if choices.title is None else choices.title,
         roofline=known.roofline if choices.roofline is None else choices.roofline,

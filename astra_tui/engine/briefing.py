@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from astra_tui.engine.judging import compare_counters
 from astra_tui.engine.record import Record
+from astra_tui.engine.search import gains_of
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
+from astra_tui.model.archive import archive_of
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import ConditionResult
 from astra_tui.model.constraints import Constraint, Origin
@@ -15,7 +18,7 @@ from astra_tui.model.hunks import hunks_of, line_changes, split_lines
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief, Tried
+from astra_tui.model.team import Brief, SecondParent, Tried
 
 
 def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:
@@ -37,6 +40,7 @@ def brief_on(
         profile=known.profile,
         tried=tuple(_tried(state, text_of, base)),
         constraints=constraints_of(state, text_of),
+        second=_second(state, text_of, task, round_),
         recalled=_recalled(state, round_),
         analysis=analysis,
         timing=known.timings[-1].timing if known.timings else None,
@@ -73,9 +77,31 @@ def _recalled(state: SessionState, round_: int) -> tuple[str, ...]:
     return (*(one.describe() for one in found.known), *([own] if found.predictions else []))
 
 
+def _second(
+    state: SessionState, text_of: Callable[[str], str], task: KernelTask, round_: int
+) -> SecondParent | None:
+    """The winner that a round is to merge with its base, and where it is the better of the two."""
+    opened = state.round(round_) if round_ < len(state.rounds) else None
+    if opened is None or not opened.other:
+        return None
+    archive = archive_of(state)
+    ancestor = archive.common_ancestor(opened.base, opened.other)
+    lineage = set(archive.lineage(opened.other)) - set(archive.lineage(opened.base))
+    done = (
+        state.plan_of(m.round, m.proposal).title
+        for m in archive.members.values()
+        if m.candidate in lineage
+    )
+    old, new = (state.candidate(hash_).profile for hash_ in (ancestor, opened.other))
+    ratios = compare_counters(old, new).ratios if old is not None and new is not None else {}
+    gains = gains_of(task, archive, opened.base, opened.other)
+    texts = text_of(opened.other), text_of(ancestor)
+    return SecondParent(opened.other, *texts, tuple(done), ratios, *gains)
+
+
 def _tried(state: SessionState, text_of: Callable[[str], str], source: str) -> Iterator[Tried]:
     """What was tried. A plan that was lost to the model or its server was not."""
-    ancestors = _ancestors(state, source)
+    lineage = frozenset(archive_of(state).lineage(source))
     for round_ in state.rounds:
         for proposal in round_.proposals:
             if proposal.verdict is not None and not proposal.lost:
@@ -90,23 +116,8 @@ def _tried(state: SessionState, text_of: Callable[[str], str], source: str) -> I
                     _rejected_because(state, place),
                     code=text_of(judged) if judged else "",
                     profile=state.candidate(judged).profile if judged else None,
-                    in_base=judged in ancestors,
+                    in_base=(state.candidate(judged).copy_of or judged) in lineage,
                 )  # fmt: skip
-
-
-def _ancestors(state: SessionState, source: str) -> frozenset[str]:
-    """A source, and what it was made from, back to the baseline; by their hashes."""
-    made_from = {
-        proposal.verdict.candidate: round_.base
-        for round_ in state.rounds
-        for proposal in round_.proposals
-        if proposal.verdict is not None and proposal.verdict.candidate != round_.base
-    }
-    found: set[str] = set()
-    while source and source not in found:
-        found.add(source)
-        source = made_from.get(source, "")
-    return frozenset(found)
 
 
 def _rejected_because(state: SessionState, place: tuple[int, int]) -> str:

@@ -29,11 +29,20 @@ from astra_tui.engine.control import Control
 from astra_tui.engine.environment import current_versions
 from astra_tui.engine.experience import Recollection
 from astra_tui.engine.gpu_watch import GpuWatch
+from astra_tui.engine.judging import judge_counters, judge_timed
 from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.proposal import Proposal, RoundContext
 from astra_tui.engine.record import Record, Store
-from astra_tui.engine.stops import FINISHED, Stop, check_budget, check_roofline, check_rounds
+from astra_tui.engine.search import choose_parents
+from astra_tui.engine.stops import (
+    FINISHED,
+    Stop,
+    check_budget,
+    check_gpu_budget,
+    check_roofline,
+    check_rounds,
+)
 from astra_tui.engine.winner import measure_winner
 from astra_tui.engine.workbench import DraftLabs
 from astra_tui.lab.check.suite import build_suite
@@ -54,6 +63,7 @@ from astra_tui.model.events import (
     ErrorOccurred,
     Event,
     NoteAdded,
+    ParentChoice,
     PlanningFinished,
     PlanProposed,
     RejectionTakenBack,
@@ -320,14 +330,14 @@ class Engine:
         proposals = round_.proposals
         if not proposals:
             self.record.emit(RoundClosed(number, lost=round_.no_answer))
-            if not round_.no_answer:
+            if round_.why is ParentChoice.BEST and not round_.no_answer:
                 raise Stop(StopReason.NO_PLAN, round_.no_plan or "the team has no plan left")
             self._require_answers()
             return
         async with FirstErrorGroup() as group:
             for proposal in proposals:
                 group.create_task(Proposal(self._context, number, proposal.index).run())
-        self._choose_best(self.state.round(number))
+        await self._choose_best(self.state.round(number))
         self.record.emit(
             RoundClosed(number, lost=all(p.lost for p in self.state.round(number).proposals))
         )
@@ -336,7 +346,7 @@ class Engine:
 
     async def _begin_round(self, number: int) -> None:
         if number == len(self.state.rounds):
-            self.record.emit(RoundOpened(number, self._parent(), self.state.best))
+            self._open_round(number)
         if not self.state.round(number).planned:
             await self._plan(number)
 
@@ -351,9 +361,14 @@ class Engine:
                 f"{MAX_LOST} rounds in a row brought no answer that can be used: {reason}"
             )
 
-    def _parent(self) -> int:
-        """The round in which the best candidate was made."""
-        return next((r.number for r in reversed(self.state.rounds) if r.best), 0)
+    def _open_round(self, number: int) -> None:
+        state, search = self.state, self._settings.search
+        chosen = choose_parents(state, search, self.record.store.get)
+        if chosen is None:
+            raise Stop(StopReason.NO_PLAN, "the team has no plan left for any correct candidate")
+        parent, _ = state.place_of(chosen.base)
+        parts = chosen.base, chosen.other, chosen.why, chosen.among
+        self.record.emit(RoundOpened(number, parent, *parts))
 
     async def _plan(self, number: int) -> None:
         state = self.state.round(number)
@@ -401,14 +416,27 @@ class Engine:
     def _stream(self, role: str, text: str, restart: bool) -> None:
         self.record.emit(TextStreamed(role, text, restart))
 
-    def _choose_best(self, round_: RoundState) -> None:
-        better = [
-            (p.verdict.comparison.rank, p.index, p.verdict.candidate)
-            for p in round_.proposals
-            if p.verdict is not None
-            and p.verdict.outcome is Outcome.BETTER
-            and p.verdict.comparison is not None
-        ]
-        if better and not round_.best:
-            winner = self.state.candidate(min(better)[2])
-            self.record.emit(BestChanged(round_.number, winner.copy_of or winner.hash))
+    async def _choose_best(self, round_: RoundState) -> None:
+        """Makes the round's winner the best, where it is better than the best as well."""
+        if not round_.winner or round_.best:
+            return
+        known = self.state.candidate(round_.winner)
+        winner = known.copy_of or known.hash
+        if round_.base == self.state.best or await self._beats_best(winner, round_.number):
+            self.record.emit(BestChanged(round_.number, winner))
+
+    async def _beats_best(self, winner: str, round_: int) -> bool:
+        """Whether a candidate that was made from another one is better than the best."""
+        best, lab = self.state.best, self._context.lab
+        old, new = (self.state.candidate(hash_).profile for hash_ in (best, winner))
+        if winner == best or old is None or new is None:
+            return False
+        if not lab.has_times:
+            return judge_counters(best, old, winner, new).outcome is Outcome.BETTER
+        check_gpu_budget(self.state, self._settings.budget)
+        try:
+            timing = await time_candidate(self.record, lab, best, winner, ProposalId(round_))
+        except UserError as error:
+            self.record.emit(ErrorOccurred("timing", error.describe()))
+            return False
+        return judge_timed(old, new, timing).outcome is Outcome.BETTER

@@ -89,12 +89,31 @@ class DeviceOpened(Event, frozen=True, tag="device_opened"):
     gpu: GpuIdentity | None = None
 
 
+class ParentChoice(StrEnum):
+    """Why a round stands on the candidate that it stands on."""
+
+    BEST = "best"
+    DRAWN = "drawn"
+    """From all that are correct."""
+    LINE = "line"
+    """It is the last winner since the search restarted."""
+    RESTART = "restart"
+    """Drawn, since rounds in a row brought nothing."""
+    MERGE = "merge"
+    """The best, to be merged with a winner of another branch."""
+
+
 class RoundOpened(Event, frozen=True, tag="round_opened"):
-    """A round began on the best candidate so far."""
+    """A round began on a candidate; `parent` is the round that wrote it."""
 
     round: int
     parent: int
     base: str
+    other: str = ""
+    """The winner of another branch that the round is to merge with its base."""
+    why: ParentChoice = ParentChoice.BEST
+    among: int = 0
+    """Of how many candidates the base was drawn."""
 
 
 class MemoryRecalled(Event, frozen=True, tag="memory_recalled"):

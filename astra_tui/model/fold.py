@@ -194,7 +194,8 @@ def _round_opened(state: SessionState, event: RoundOpened) -> SessionState:
     last = state.rounds[-1].number if state.rounds else -1
     if event.round <= last:
         raise ImpossibleEvent(f"round {event.round} was opened after round {last}")
-    opened = RoundState(event.round, event.parent, event.base)
+    parents = event.base, event.other, event.why, event.among
+    opened = RoundState(event.round, event.parent, *parents)
     return replace(state, rounds=_with_round(state.rounds, len(state.rounds), opened))
 
 

@@ -246,6 +246,34 @@ def _line_range(begin: int, end: int) -> str:
     return f"{first}" if length == 1 else f"{first},{length}"
 
 
+def merge_texts(ancestor: str, one: str, other: str) -> str | None:
+    """The ancestor with the changes of both texts that were made from it.
+
+    None where both changed the same lines, or lines that touch, in different ways.
+    """
+    old = split_lines(ancestor)
+    changes = sorted(
+        {*_replacements(old, split_lines(one)), *_replacements(old, split_lines(other))}
+    )
+    made: list[str] = []
+    reached = 0
+    for number, (begin, end, lines) in enumerate(changes):
+        if number and begin <= reached:
+            return None
+        made += [*old[reached:begin], *lines]
+        reached = end
+    return "".join([*made, *old[reached:]])
+
+
+def _replacements(
+    old: Sequence[str], new: Sequence[str]
+) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Ranges of old lines, counted from 0 and without the last, and what they became."""
+    for tag, i, i_end, j, j_end in _LineMatcher(old, new).get_opcodes():
+        if tag != "equal":
+            yield i, i_end, tuple(new[j:j_end])
+
+
 class _LineMatcher(difflib.SequenceMatcher[str]):
     """Groups blocks as `difflib` does, and finds the same ones in less time."""
 

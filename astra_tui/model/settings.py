@@ -40,6 +40,17 @@ class TeamKind(StrEnum):
     PLAYBOOK = "playbook"
 
 
+class SearchKind(StrEnum):
+    """On which candidates rounds stand."""
+
+    GREEDY = "greedy"
+    """Always on the best."""
+    ARCHIVE = "archive"
+    """On one that is drawn from all correct ones; winners of different branches are merged."""
+    RESTARTS = "restarts"
+    """On the best until rounds bring nothing, then on an older one, and so on."""
+
+
 class Role(StrEnum):
     """The four agents."""
 
@@ -147,6 +158,7 @@ class RunSettings(msgspec.Struct, frozen=True):
     """How often a failed compile or check goes back to the coding agent."""
     reflections: int = 1
     """How often code that was judged and is not better goes back to the coding agent."""
+    search: SearchKind = SearchKind.GREEDY
     roofline: float = 0.95
     """Share of the measured floor on every workload at which a run stops; 0 never.
 

@@ -29,6 +29,7 @@ from astra_tui.model.events import (
     ErrorOccurred,
     MemoryRecalled,
     NoteAdded,
+    ParentChoice,
     SessionClosed,
     SessionOpened,
     TimingFinished,
@@ -135,6 +136,10 @@ class RoundState(msgspec.Struct, frozen=True):
     number: int
     parent: int
     base: str
+    other: str = ""
+    why: ParentChoice = ParentChoice.BEST
+    among: int = 0
+    """As in `RoundOpened`."""
     proposals: tuple[ProposalState, ...] = ()
     planned: bool = False
     no_plan: str = ""
@@ -150,6 +155,25 @@ class RoundState(msgspec.Struct, frozen=True):
     """What earlier sessions of this machine told its planning."""
     elsewhere: str = ""
     """The device on which it ended, where the session has gone on to one of another kind."""
+
+    @property
+    def barren(self) -> bool:
+        """Whether the team had no plan for the candidate on which it stands."""
+        return self.closed and self.number > 0 and not self.proposals and not self.no_answer
+
+    @property
+    def winner(self) -> str:
+        """The candidate that gained most over the base; "" where none did. It may not be the best
+        of the session.
+        """
+        better = [
+            (verdict.comparison.rank, p.index, verdict.candidate)
+            for p in self.proposals
+            if (verdict := p.verdict) is not None
+            and verdict.outcome is Outcome.BETTER
+            and verdict.comparison is not None
+        ]
+        return min(better)[2] if better else ""
 
     @property
     def turned_down(self) -> bool:
@@ -250,10 +274,11 @@ class SessionState(msgspec.Struct, frozen=True):
 
     @property
     def rounds_free(self) -> int:
-        """Rounds that cost nothing because all of their plans were rejected: a run has as many
-        more.
+        """Rounds that cost nothing: a run has as many more. All of their plans were rejected, or
+        there was none for the candidate that a search had chosen.
         """
-        return min(sum(r.turned_down for r in self.rounds), FREE_REJECTIONS)
+        barren = sum(r.barren and r.why is not ParentChoice.BEST for r in self.rounds)
+        return barren + min(sum(r.turned_down for r in self.rounds), FREE_REJECTIONS)
 
     @property
     def rounds_done(self) -> int:

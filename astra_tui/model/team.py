@@ -6,7 +6,7 @@ are steps of the loop; their results reach the agents as data.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.constraints import Constraint, Ruling
 from astra_tui.model.errors import UserError
 from astra_tui.model.gpu import GpuIdentity
+from astra_tui.model.launch.expression import Expression
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.sass import Disassembly
@@ -59,6 +60,24 @@ class Tried:
             return f"tried in round {self.round}: {self.outcome.value.replace('_', ' ')}"
         reason = f': "{self.rejected_because}"' if self.rejected_because else ", without a reason"
         return f"{REJECTED_BEFORE} {self.round}{reason}"
+
+
+@dataclass(frozen=True)
+class SecondParent:
+    """A winner of another branch, to be merged with the source to improve."""
+
+    candidate: str
+    source: str
+    ancestor: str
+    """The source from which both were made."""
+    done: tuple[str, ...]
+    """What was done to the ancestor, plan by plan."""
+    ratios: Mapping[str, float] = field(default_factory=dict)
+    """By counter, what it has over what the ancestor has."""
+    gains: tuple[str, ...] = ()
+    """Where it is better than the source to improve, in words, a workload each."""
+    condition: Expression | None = None
+    """Holds for the sizes of the workloads on which it is better, where sizes tell them apart."""
 
 
 class Turn(Protocol):
@@ -122,6 +141,8 @@ class Brief:
     tried: tuple[Tried, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     """What the engineer said, which binds; oldest first."""
+    second: SecondParent | None = None
+    """What the round is to merge with the source, if it is."""
     recalled: tuple[str, ...] = ()
     """What earlier sessions of this machine brought, each with its source, the likeliest first."""
     analysis: str = ""

@@ -15,7 +15,7 @@ from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.plan import Choice, Parameter, Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief
+from astra_tui.model.team import Brief, SecondParent
 from astra_tui.model.traffic import WastedTraffic
 from astra_tui.playbook.kernel_text import KernelText
 
@@ -34,6 +34,8 @@ class Evidence(msgspec.Struct, frozen=True):
     """What is compiled for, such as sm_90; empty where that is not known."""
     wasted: tuple[WastedTraffic, ...] = ()
     """What was counted to be moved in vain, on all workloads."""
+    second: SecondParent | None = None
+    """What the source is to be merged with, in a round that merges."""
     settings: Mapping[str, Choice | tuple[Choice, ...]] = {}
     """Values of the move's parameters; of those that are left out it has its own."""
 
@@ -42,9 +44,10 @@ class Evidence(msgspec.Struct, frozen=True):
         """What a brief knows of its base."""
         profile = brief.profile
         if profile is None:
-            return cls(brief.task)
+            return cls(brief.task, second=brief.second)
         counters = add_counters(w.counters for w in profile.workloads)
-        return cls(brief.task, counters, profile.device, profile.arch, profile.wasted)
+        parts = counters, profile.device, profile.arch, profile.wasted
+        return cls(brief.task, *parts, brief.second)
 
     def one(
         self, name: str, meaning: str, choices: Sequence[Choice], own: Choice | None = None

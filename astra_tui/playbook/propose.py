@@ -20,6 +20,7 @@ from astra_tui.playbook.edits import OverlappingEdits
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import launched_kernels, lets_of
 from astra_tui.playbook.moves import all_moves
+from astra_tui.playbook.moves.merge import Merge
 
 
 def propose_all(
@@ -49,10 +50,20 @@ def propose_all(
             proposals.append(answer)
         else:
             refusals.append(answer)
-    if evidence.timed:
-        order = {move.name: move.priority for move in all_moves()}
-        return sorted(proposals, key=lambda p: order[p.plan.move]), refusals
-    return sorted(proposals, key=_preference), refusals
+    order = {move.name: move.priority for move in all_moves()}
+    proposals.sort(key=(lambda p: order[p.plan.move]) if evidence.timed else _preference)
+    for move in _merging(evidence):  # What a round is to merge is neither withdrawn nor settled.
+        answer = propose(move, text, evidence)
+        if isinstance(answer, Proposal):
+            proposals.insert(0, answer)
+        else:
+            refusals.insert(0, answer)
+    return proposals, refusals
+
+
+def _merging(evidence: Evidence) -> tuple[Move, ...]:
+    """The move of a round that merges; it is no other round's."""
+    return (Merge(),) if evidence.second is not None else ()
 
 
 def withdrawn_moves(brief: Brief) -> dict[tuple[str, str], str]:
@@ -80,7 +91,8 @@ def propose_as_set(source: str, plan: Plan, evidence: Evidence) -> Proposal | No
 
     Raises UserError for a value that is no choice.
     """
-    move = next((move for move in all_moves() if move.name == plan.move), None)
+    moves = (*_merging(evidence), *all_moves())
+    move = next((move for move in moves if move.name == plan.move), None)
     if move is None:
         return NotApplicable(plan.move, "no such move")
     set_ = replace(evidence, settings={**evidence.settings, **plan.settings})

@@ -134,8 +134,9 @@ async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
     )
     reasons = [f"{r.move}: {r.reason}" for r in refused]
     shown = []
+    tried = {t.code: f"its code was judged in round {t.round}" for t in brief.tried if t.code}
     for proposal in proposals:
-        why = why_unmeasured(proposal, brief.source, brief.task)
+        why = tried.get(proposal.source) or why_unmeasured(proposal, brief.source, brief.task)
         if why:
             reasons.append(f"{proposal.plan.move}: {why}")
         else:

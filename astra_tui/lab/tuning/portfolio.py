@@ -11,14 +11,40 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from astra_tui.gpu.timing.verdict import MIN_DIFFERENCE
-from astra_tui.lab.tuning.sweep import TrialTime
 from astra_tui.model.launch.expression import Binary, Compare, Expression, Integer, Name
 
 Dims = Mapping[str, int]
-Gains = Mapping[int, Mapping[str, TrialTime]]
-"""By trial and workload, against the default: above 1 the trial is faster."""
+
+
+class Gain(Protocol):
+    """What a trial gains on a workload over the default: above 1 it is better."""
+
+    @property
+    def speedup(self) -> float:
+        """The ratio."""
+        ...
+
+    @property
+    def low(self) -> float:
+        """The lower end of its interval."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        ...
+
+    @property
+    def valid(self) -> bool:
+        """Whether it was measured."""
+        ...
+
+
+Gains = Mapping[int, Mapping[str, Gain]]
+"""By trial and workload."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +83,7 @@ class Part:
 
     trial: int
     bounds: tuple[Bound, ...]
-    gains: Mapping[str, TrialTime]
+    gains: Mapping[str, Gain]
     """Of the workloads on which it pays."""
 
     def serves(self, dims: Dims) -> bool:
@@ -121,7 +147,7 @@ def portfolio(default: int, sizes: Mapping[str, Dims], gains: Gains) -> Portfoli
 def refined(
     part: Part,
     sizes: Mapping[str, Dims],
-    gain: Callable[[Dims], TrialTime | None],
+    gain: Callable[[Dims], Gain | None],
     steps: int = 2,
 ) -> Part:
     """The part with thresholds moved by gains that are measured between its workloads and the next.
@@ -145,7 +171,7 @@ def refined(
     return replace(part, bounds=tuple(bounds))
 
 
-def _pays(gain: TrialTime) -> bool:
+def _pays(gain: Gain) -> bool:
     return gain.valid and gain.low > 1 + MIN_DIFFERENCE
 
 
