@@ -96,10 +96,11 @@ def weights(
     failed = Counter(r.base for r in state.rounds if r.closed and not r.lost and not r.winner)
     found = []
     for number, member in enumerate(members):
-        differing = [(lines[number] - other).total() for other in lines[:number]]
-        novelty = min((d / (d + FEW_LINES) for d in differing), default=1.0)
+        own = lines[number]
+        differing = (max((own - o).total(), (o - own).total()) for o in lines[:number])
+        novelty = min(((d + 1) / (d + 1 + FEW_LINES) for d in differing), default=1.0)
         found.append(0.5 ** costs.index(member.cost) * novelty / (1 + failed[member.candidate]))
-    return found if any(found) else [1.0] * len(found)
+    return found
 
 
 def _line(state: SessionState) -> tuple[str, int]:

@@ -57,6 +57,8 @@ from astra_tui.present.words import (
     review_words,
     ruling_words,
     shipped_words,
+    stands_on,
+    team_words,
     timing_verdict,
     words_of,
     workload_words,
@@ -73,7 +75,7 @@ def _of_plans(event: Event) -> Phrase | None:
         case RoundOpened(round=0):
             return Phrase(f"round 0: the baseline {short(event.base)}", Tone.TITLE)
         case RoundOpened():
-            return Phrase(f"round {event.round}, from {short(event.base)}", Tone.TITLE)
+            return Phrase(f"round {event.round}, from {stands_on(event)}", Tone.TITLE)
         case MemoryRecalled(known=known):
             if not known:
                 return None
@@ -191,7 +193,7 @@ def _of_session(event: Event) -> Phrase | None:
     match event:
         case SessionOpened():
             settings = event.settings
-            who = f"{settings.team.value} {settings.model}".strip()
+            who = team_words(settings)
             words = f"session {event.session}: {settings.task}, {who}, {settings.device}"
             return Phrase(words, Tone.TITLE)
         case EngineStarted():

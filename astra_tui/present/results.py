@@ -19,7 +19,7 @@ from astra_tui.present.document import (
 )
 from astra_tui.present.numbers import short
 from astra_tui.present.timing import CaveatMarks, Names, shipped_blocks, timing_blocks
-from astra_tui.present.words import device_words
+from astra_tui.present.words import device_words, team_words
 from astra_tui.sessions.summary import final_timings
 
 _COUNTERS = ("sectors", "requests", "warp_instructions", "shared_requests", "barriers")
@@ -41,7 +41,7 @@ def result_blocks(state: SessionState, folder: Path) -> list[Block]:
         pairs(
             {
                 "task": opened.settings.task,
-                "team": f"{opened.settings.team.value} {opened.settings.model}".rstrip(),
+                "team": team_words(opened.settings),
                 "device": device_words(state.device_name, gpu),
                 "session": str(folder),
                 "ended": f"{closed.reason.words} ({closed.message})" if closed else "",

@@ -8,15 +8,17 @@ from enum import StrEnum
 
 from astra_tui.model.approval import Decision, Question
 from astra_tui.model.constraints import Compliance, Judge, Origin, Ruling
-from astra_tui.model.events import StopReason
+from astra_tui.model.events import ParentChoice, RoundOpened, StopReason
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ledger import Score
 from astra_tui.model.plan import Plan, Prediction
+from astra_tui.model.settings import RunSettings, SearchKind
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.timing import Timing, TimingVerdict, WorkloadTiming
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
 from astra_tui.model.yardsticks import BEST, ShippedTimes
 from astra_tui.present import numbers
+from astra_tui.present.numbers import short
 from astra_tui.present.tones import Phrase, Tone, tone_of
 from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
 
@@ -219,11 +221,31 @@ def round_verdict(state: SessionState, verdict: RoundVerdict) -> Phrase:
     return Phrase(told.words.replace("faster", "better", 1), told.tone)
 
 
-def where_measured(round_: RoundState) -> str:
-    """What stands after a result of a round that a branch has from another kind of device, as in
-    " on cuda:0"; empty otherwise.
+def where_measured(round_: RoundState, verdict: RoundVerdict | None = None) -> str:
+    """What stands after a result: " on cuda:0" where a branch has it from another kind of device,
+    and that what is better than its base is not better than the best.
     """
-    return f" on {round_.elsewhere}" if round_.elsewhere else ""
+    device = f" on {round_.elsewhere}" if round_.elsewhere else ""
+    won = verdict is not None and bool(round_.winner) and verdict.candidate == round_.winner
+    is_apart = round_.why is not ParentChoice.BEST and round_.closed and not round_.best
+    return f"{device}, not than the best" if won and is_apart else device
+
+
+def stands_on(round_: RoundState | RoundOpened) -> str:
+    """The candidate on which a round stands, and why where it need not be the best."""
+    where = f"{short(round_.base)} of round {round_.parent}" if round_.parent else "the baseline"
+    if round_.why is ParentChoice.MERGE:
+        return f"{where}, to be merged with {short(round_.other)}"
+    restarted = ", restarted" if round_.why is ParentChoice.RESTART else ""
+    drawn = f", drawn from {round_.among} candidates" if round_.among > 1 else ""
+    return f"{where}{restarted}{drawn}"
+
+
+def team_words(settings: RunSettings) -> str:
+    """Who works, and how it searches where that is not the usual way."""
+    who = f"{settings.team.value} {settings.model}".strip()
+    is_usual = settings.search is SearchKind.GREEDY
+    return who if is_usual else f"{who}, search {settings.search.value}"
 
 
 def comparison_words(comparison: Comparison) -> str:

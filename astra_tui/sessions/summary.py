@@ -8,6 +8,7 @@ import msgspec
 
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus
 from astra_tui.model.citations import CitationStatus, check_citations
+from astra_tui.model.events import ParentChoice
 from astra_tui.model.ledger import LedgerEntry, Score, ledger, score
 from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Citation, Observation, Prediction, Risk
@@ -105,6 +106,9 @@ class RoundReport(msgspec.Struct, frozen=True):
     proposals: tuple[ProposalReport, ...]
     no_plan: str
     refused: tuple[str, ...]
+    other: str = ""
+    """The candidate that the round was to merge with its base."""
+    why: ParentChoice = ParentChoice.BEST
 
 
 BASELINE, TUNED = "baseline.cu", "tuned.cu"
@@ -210,6 +214,8 @@ def _round_report(state: SessionState, folder: Path, round_: RoundState) -> Roun
         proposals=tuple(_proposal_report(state, folder, round_, p) for p in round_.proposals),
         no_plan=round_.no_plan,
         refused=round_.refused,
+        other=round_.other,
+        why=round_.why,
     )
 
 

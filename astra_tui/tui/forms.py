@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Choice, Counter, Observation, Parameter, Plan, Prediction, Risk
-from astra_tui.model.settings import Approval, GatePolicy, TeamKind
+from astra_tui.model.settings import Approval, GatePolicy, SearchKind, TeamKind
 from astra_tui.model.task.locate import list_tasks
 from astra_tui.sessions.branches import has_run_since
 from astra_tui.sessions.engines import RunRequest
@@ -127,6 +127,9 @@ def run_fields(request: RunRequest) -> tuple[Field, ...]:
         Field("base_url", "server", settings.base_url),
         Field("rounds", "rounds", str(settings.rounds)),
         Field("candidates", "plans per round", str(settings.candidates)),
+        Field(
+            "search", "rounds stand on", settings.search.value, tuple(s.value for s in SearchKind)
+        ),
         Field("plan", "plans", approval.plan.value, _GATES),
         Field("diff", "diffs", approval.diff.value, _GATES),
         Field(
@@ -150,6 +153,7 @@ def run_of(values: Mapping[str, str], before: RunRequest) -> RunRequest:
         base_url=values["base_url"].strip(),
         rounds=_count(values, "rounds"),
         candidates=_count(values, "candidates"),
+        search=SearchKind(values["search"]),
         approval=approval,
     )
     return replace(before, settings=settings)

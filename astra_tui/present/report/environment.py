@@ -56,6 +56,7 @@ def _environment(facts: Facts) -> Iterator[tuple[str, Line]]:
     )
     yield "compiler", (", ".join(c for c in compilers if c) or "unknown",)
     yield "team", (settings.team.value,)
+    yield "search", (settings.search.value,)
     if settings.model:
         yield "model", (settings.model, f" at {settings.base_url}" if settings.base_url else "")
     approval = settings.approval

@@ -33,7 +33,13 @@ from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.plots import speedup_figure
 from astra_tui.present.report.timings import round_timings
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import decision_words, plan_words, score_words, where_measured
+from astra_tui.present.words import (
+    decision_words,
+    plan_words,
+    score_words,
+    stands_on,
+    where_measured,
+)
 
 _SHOWN_REASONS = 3
 
@@ -61,7 +67,7 @@ def _overview(facts: Facts) -> Table:
         verdict = entry.proposal.verdict
         comparison = verdict.comparison if verdict else None
         outcome: list[Inline] = [badge(entry.told)]
-        outcome += [where_measured(entry.round)]
+        outcome += [where_measured(entry.round, verdict)]
         outcome += [", the new best"] if entry.became_best else []
         by = facts.state.written_by(entry.round.number, entry.proposal.index)
         found = speedup_line(comparison.speedup if comparison else None)
@@ -86,9 +92,7 @@ def _round(facts: Facts, round_: RoundState) -> Section:
     if round_.number == 0:
         blocks += _baseline(facts)
     else:
-        base: Line = ("From ", Code(short(round_.base)))
-        parent = f", the best of round {round_.parent}." if round_.parent else ", the baseline."
-        blocks.append(Paragraph((*base, parent)))
+        blocks.append(Paragraph((f"From {stands_on(round_)}.",)))
     for entry in reported:
         blocks += _entry(facts, entry)
     if round_.no_plan:
@@ -184,8 +188,7 @@ def _attempts(entry: ReportedProposal) -> list[Block]:
 def _verdict(entry: ReportedProposal) -> list[Block]:
     verdict = entry.proposal.verdict
     words: list[Inline] = [Strong("Verdict: "), badge(entry.told)]
-    if entry.became_best:
-        words.append(", the new best")
+    words.append(", the new best" if entry.became_best else where_measured(entry.round, verdict))
     if verdict is None:
         return [Paragraph(tuple(words))]
     shown, more = verdict.reasons[:_SHOWN_REASONS], verdict.reasons[_SHOWN_REASONS:]

@@ -27,6 +27,7 @@ from astra_tui.present.words import (
     ruling_words,
     score_words,
     speedup_prediction,
+    stands_on,
     where_measured,
     words_of,
 )
@@ -101,7 +102,7 @@ class PlanPane(Pane):
         if proposal is not None and round_ is not None:
             plan = view.state.plan_of(round_.number, proposal.index)
             where = where_measured(round_)
-            self._cited = _draw_plan(page, plan, proposal, view.base, where)
+            self._cited = _draw_plan(page, plan, proposal, view.base, where, stands_on(round_))
             _draw_story(page, view, proposal)
         elif round_ is not None and round_.number == 0:
             page.paragraph("The baseline is where optimisation starts; it has no plan.", Tone.DIM)
@@ -183,11 +184,16 @@ class CitedRows(NamedTuple):
 
 
 def _draw_plan(
-    page: Page, plan: Plan, proposal: ProposalState, base: CandidateState | None, where: str
+    page: Page,
+    plan: Plan,
+    proposal: ProposalState,
+    base: CandidateState | None,
+    where: str,
+    stands: str,
 ) -> list[CitedRows]:
     """Draws it, and says where the numbers are that it cites of the version it starts from."""
     page.paragraph(plan.title, Tone.TITLE)
-    page.paragraph(plan_words(plan, proposal.author.describe()), Tone.DIM)
+    page.paragraph(f"{plan_words(plan, proposal.author.describe())}, on {stands}", Tone.DIM)
     page.blank()
     _draw_prediction(page, plan, proposal, base, where)
     page.field("bottleneck", plan.bottleneck)

@@ -14,6 +14,7 @@ from astra_tui.present.tones import Tone
 from astra_tui.present.words import (
     OUTCOME_MARKS,
     STAGES,
+    WHY,
     comparison_words,
     round_verdict,
     where_measured,
@@ -80,8 +81,9 @@ class RoundsPane(RowsPane):
         chosen = before = 0
         lines = _RoundLines(lambda round_: self._round_lines(view, round_, width))
         for round_ in view.state.rounds:
-            if round_.number and round_.parent != before:
-                lines.add_line((Span(f"    from round {round_.parent}:", Tone.DIM),))
+            why = WHY[round_.why]
+            if round_.number and (why or round_.parent != before):
+                lines.add_line((Span(f"    from round {round_.parent}{why}:", Tone.DIM),))
             before = round_.number
             for choice in _choices_of(round_):
                 self._choices[len(lines)] = choice
@@ -206,6 +208,6 @@ def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Sp
     said = [Span(*told)]
     if verdict.comparison is not None:
         said.append(Span("  " + comparison_words(verdict.comparison)))
-    if where := where_measured(round_):
+    if where := where_measured(round_, verdict):
         said.append(Span(where, Tone.CAUTION))
     return Span(OUTCOME_MARKS[verdict.outcome], told.tone), said

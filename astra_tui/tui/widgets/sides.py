@@ -15,6 +15,7 @@ from astra_tui.present.words import (
     round_verdict,
     score_words,
     speedup_prediction,
+    team_words,
     timing_verdict,
     words_of,
 )
@@ -111,7 +112,7 @@ def _draw_origin(page: Page, side: Side) -> None:
     settings = opened.settings
     page.field("candidate", short(compared.candidate))
     page.field("task", settings.task)
-    page.field("team", f"{settings.team.value} {settings.model}".strip())
+    page.field("team", team_words(settings))
     page.field("device", side.state.device_name)
     page.field("written by", compared.author)
     told = verdict_of(side)

@@ -7,7 +7,7 @@ from textual import events
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.present.numbers import clock, dollars
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import STAGES, best_of, stop_words
+from astra_tui.present.words import STAGES, best_of, stop_words, team_words
 from astra_tui.tui.player import Player
 from astra_tui.tui.text_layout import Line, Span, line_cells, span
 from astra_tui.tui.view import View
@@ -44,7 +44,7 @@ class StatusLine(BarLine):
             _best(view.state),
             _replay(player) if player else [],
             _auto(view.state),
-            [span(f"{settings.team.value} {settings.model}".strip(), Tone.DIM)],
+            [span(team_words(settings), Tone.DIM)],
             [span(view.state.device_name, Tone.DIM)],
             _cost(view.state),
         ]
