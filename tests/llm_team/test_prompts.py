@@ -29,11 +29,12 @@ from astra_tui.llm.roles.toolbox import ARGUMENTS
 from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.launch import plan_of as launch_plan_of
+from astra_tui.model.launch.expression import Compare, Integer, Name
 from astra_tui.model.launch.scope import FUNCTIONS
 from astra_tui.model.occupancy import MULTIPROCESSORS
 from astra_tui.model.settings import Role
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Failure
+from astra_tui.model.team import Failure, SecondParent
 from astra_tui.model.timing import Floor
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.waiting import TRIGGER, WAIT
@@ -194,6 +195,21 @@ def test_what_was_worse_is_shown_with_its_costly_lines_and_what_was_better_with_
     assert "9999 requests" in said
     assert "better (the source has it): pairs" in said
     assert "better (the source does not have it): pairs" in said
+
+
+def test_a_round_that_merges_shows_both_sources_to_planner_and_coder(task: KernelTask) -> None:
+    ancestor = task.baseline_file.read_text(encoding="utf-8")
+    other = ancestor.replace("expf(-gate)", "__expf(-gate)")
+    condition = Compare(Name("tokens"), (("<=", Integer(64)),))
+    gains = ("16x4096: 12.5 % less",)
+    second = SecondParent("c" * 64, other, ancestor, ("fast math",), {}, gains, condition)
+    merging, usual = prompts_of(task, second=second), prompts_of(task)
+    for role in (Role.PLANNING, Role.CODING):
+        for told in ("+", "__expf(-gate)", "fast math", *gains, "when tokens <= 64"):
+            assert told in merging[role], role
+        assert "This round merges" in merging[role]
+        assert "This round merges" not in usual[role]
+        assert len(merging[role]) < 12_000 * CHARACTERS_A_TOKEN
 
 
 def test_times_stand_beside_a_copy_and_its_bandwidth(task: KernelTask) -> None:

@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unidiff import Hunk, PatchSet
 
-from astra_tui.model.hunks import apply_hunks, hunk_opcodes, hunks_of, split_lines, unified_diff
+from astra_tui.model.hunks import (
+    apply_hunks,
+    hunk_opcodes,
+    hunks_of,
+    merge_texts,
+    split_lines,
+    unified_diff,
+)
 
 LINES = st.sampled_from(["a", "b", "}", "", "  x = 1;", "crlf\r", "+", "-- a", "\f", "\u2028"])
 ENDS = st.sampled_from(["", "\n", "\r\n"])
@@ -95,6 +102,28 @@ def test_refused_hunks_are_what_is_left(pair):
     for index in range(count):
         without = apply_hunks(old, new, set(range(count)) - {index})
         assert apply_hunks(without, new, range(len(hunks_of(without, new)))) == new
+
+
+@settings(deadline=None, max_examples=200)
+@given(pairs(), pairs(), st.data())
+def test_a_merge_has_the_changes_of_both_or_is_none(pair, other_pair, data):
+    old, new = pair
+    count = len(hunks_of(old, new))
+    some = set(data.draw(st.lists(st.integers(0, count - 1), unique=True))) if count else set()
+    one, rest = apply_hunks(old, new, some), apply_hunks(old, new, set(range(count)) - some)
+    assert merge_texts(old, one, rest) == new
+    assert merge_texts(old, new, one) == new
+    assert merge_texts(old, new, old) == merge_texts(old, old, new) == new
+    other = other_pair[1]
+    assert merge_texts(old, new, other) == merge_texts(old, other, new)
+
+
+def test_changes_of_the_same_lines_or_of_lines_that_touch_are_not_merged():
+    old = "a\nb\nc\nd\n"
+    assert merge_texts(old, "x\nb\nc\nd\n", "a\nb\nc\nz\n") == "x\nb\nc\nz\n"
+    assert merge_texts(old, "x\nb\nc\nd\n", "y\nb\nc\nd\n") is None
+    assert merge_texts(old, "x\nb\nc\nd\n", "a\ny\nc\nd\n") is None
+    assert merge_texts(old, "a\nx\nb\nc\nd\n", "a\ny\nb\nc\nd\n") is None
 
 
 def test_changes_far_apart_are_taken_alone():

@@ -6,6 +6,7 @@ Gains are made up here; none was measured.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -25,9 +26,13 @@ from astra_tui.lab.tuning.portfolio import (
 from astra_tui.lab.tuning.sweep import TrialTime
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.launch import plan_of, print_expression
+from astra_tui.model.launch.expression import Compare, Integer, Name
+from astra_tui.model.plan import Counter
 from astra_tui.model.task import KernelTask
-from astra_tui.playbook import Evidence
+from astra_tui.model.team import SecondParent
+from astra_tui.playbook import Evidence, NotApplicable, Proposal, propose_all
 from astra_tui.playbook.portfolio import CannotJoin, Part, joined
+from astra_tui.playbook.propose import propose_as_set
 from astra_tui.playbook.space import space_of
 
 SIZES = {
@@ -139,6 +144,43 @@ def test_a_joined_source_launches_each_part_where_its_condition_holds(
         *_, report = Checker(quick_task, Emulator(), compiler, oracle).check(source, "joined.cu")
     assert isinstance(report, CheckReport)
     assert report.verdict is CheckVerdict.PASSED, report.message
+
+
+def second(task: KernelTask, source: str, **changes: object) -> SecondParent:
+    ancestor = task.tuned_file.read_text(encoding="utf-8")
+    return replace(SecondParent("c" * 64, source, ancestor, ("one plan",)), **changes)
+
+
+def test_a_merge_takes_lines_of_both_or_dispatches_by_size(quick_task: KernelTask) -> None:
+    text = quick_task.tuned_file.read_text(encoding="utf-8")
+    own = text + "\n// at the end\n"
+    other = "// at the beginning\n" + text
+    by_lines = second(quick_task, other, ratios={"requests": 0.5, "sectors": 1.0})
+    evidence = Evidence(quick_task, second=by_lines)
+    (merged, *others), _ = propose_all(own, evidence)
+    assert merged.source == "// at the beginning\n" + own
+    assert merged.plan.move == "merge"
+    assert merged.plan.prediction.counter is Counter.REQUESTS
+    assert merged.plan.prediction.counter_ratio == 0.5
+    assert "one plan" in merged.plan.bottleneck
+    again = propose_as_set(own, merged.plan, evidence)
+    assert isinstance(again, Proposal)
+    assert again.source == merged.source
+    # Without a second source there is no such move, and nothing is said of it.
+    alone, refused = propose_all(own, Evidence(quick_task))
+    assert [p.source for p in alone] == [p.source for p in others]
+    assert not any(r.move == "merge" for r in refused)
+    condition = Compare(Name("tokens"), (("<=", Integer(64)),))
+    space = space_of(text, Evidence(quick_task, device="cuda:0", arch="sm_90a"))
+    few = space.source({**space.settings()[0], "threads": 128})
+    by_size = second(quick_task, few, condition=condition, gains=("16x4096: 3.0 % less",))
+    (joint, *_), _ = propose_all(text, Evidence(quick_task, second=by_size))
+    assert "when tokens <= 64" in joint.source
+    assert "# 16x4096: 3.0 % less" in joint.source
+    clash = second(quick_task, text.replace("__fdividef(x, 1.0f", "__fdividef(x, 1.5f"))
+    mine = text.replace("__fdividef(x, 1.0f", "__fdividef(x, 2.0f")
+    _, (first, *_) = propose_all(mine, Evidence(quick_task, second=clash))
+    assert first == NotApplicable("merge", "both changed the same lines, in different ways")
 
 
 def test_helpers_that_differ_cannot_be_joined(quick_task: KernelTask) -> None:

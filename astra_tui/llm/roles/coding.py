@@ -13,6 +13,7 @@ from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_o
 from astra_tui.llm.roles.facts import (
     device_text,
     measured_text,
+    merge_text,
     plan_text,
     profile_text,
     said_text,
@@ -141,6 +142,7 @@ def coding_prompt(
             "launch_plan": launch_plan_rules(),
             "refusals": refusals(),
             "failure": _failure_text(brief, failure),
+            "merge": merge_text(brief.second),
             "tools": f"{tools_text(box)}{prompt_text('choose_draft')}" if box is not None else "",
         },
         {

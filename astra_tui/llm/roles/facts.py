@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astra_tui.llm.roles.prompts import clipped, prompt_text
+from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
 from astra_tui.model.counters import AccessCount, Counters, Place, add_counters
+from astra_tui.model.hunks import unified_diff
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, print_expression
 from astra_tui.model.ncu import DURATION, NcuReport
 from astra_tui.model.occupancy import MULTIPROCESSORS
 from astra_tui.model.plan import Plan
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
-from astra_tui.model.team import Brief, Tried
+from astra_tui.model.team import Brief, SecondParent, Tried
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Outcome, Profile
 
@@ -22,6 +23,8 @@ MAX_LOOKED_AT, MAX_COSTLY, MAX_CODE_LINE = 2, 3, 120
 """Of what was tried: how many are shown with their lines, lines of each, characters of a line."""
 _TO_MEND = (Outcome.WORSE, Outcome.SAME, Outcome.INCONCLUSIVE)
 MAX_CONSTRAINTS = 40
+MAX_MERGE_DIFF = 8_000
+"""Characters of the changes that a merge is shown."""
 MAX_CHARACTERS = 600
 """Of one reason or note."""
 
@@ -253,6 +256,27 @@ def said_text(brief: Brief) -> str:
     """What the engineer said, for every role, oldest first."""
     said = (c.describe() for c in brief.constraints[-MAX_CONSTRAINTS:])
     return "\n".join(f"- {clipped(text, MAX_CHARACTERS)}" for text in said)
+
+
+def merge_text(second: SecondParent | None) -> str:
+    """What a round is to merge with the source; "" for a round that merges nothing."""
+    if second is None:
+        return ""
+    diff = unified_diff(second.ancestor, second.source, "common ancestor", "other branch")
+    gains = list(second.gains)
+    if second.condition is not None:
+        gains.append(f"when {print_expression(second.condition)}")
+    text = compose(
+        "merge",
+        {},
+        {
+            "other": Data("kernel source of another branch", second.source),
+            "done": Data("plans of another branch", "\n".join(second.done)),
+            "diff": Data("changes of another branch", clipped(diff, MAX_MERGE_DIFF)),
+            "gains": Data("gains of another branch", "\n".join(gains)),
+        },
+    )
+    return f"\n\n{text.rstrip()}"
 
 
 def plan_text(plan: Plan) -> str:

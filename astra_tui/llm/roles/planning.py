@@ -12,6 +12,7 @@ from astra_tui.llm.roles.facts import (
     device_text,
     goal_text,
     measured_text,
+    merge_text,
     said_text,
     task_text,
     tried_text,
@@ -141,6 +142,7 @@ def planning_prompt(brief: Brief, count: int, moves: OfferedMoves, seen: str = "
             "refused": refused_features(),
             "goal": goal_text(brief),
             "counts_legend": prompt_text("counts_legend"),
+            "merge": merge_text(brief.second),
         },
         {
             "task": Data("task", task_text(brief.task)),
