@@ -241,6 +241,16 @@ def stands_on(round_: RoundState | RoundOpened) -> str:
     return f"{where}{restarted}{drawn}"
 
 
+WHY = {
+    ParentChoice.BEST: "",
+    ParentChoice.LINE: "",
+    ParentChoice.DRAWN: ", drawn",
+    ParentChoice.RESTART: ", restarted",
+    ParentChoice.MERGE: ", merging",
+}
+"""Why a round stands on what it stands on, in a few characters."""
+
+
 def team_words(settings: RunSettings) -> str:
     """Who works, and how it searches where that is not the usual way."""
     who = f"{settings.team.value} {settings.model}".strip()
