@@ -365,7 +365,9 @@ class Engine:
         state, search = self.state, self._settings.search
         chosen = choose_parents(state, search, self.record.store.get)
         if chosen is None:
-            raise Stop(StopReason.NO_PLAN, "the team has no plan left for any correct candidate")
+            last = state.rounds[-1].no_plan
+            reason = f"for all correct candidates: {last}" if last else "the team has no plan left"
+            raise Stop(StopReason.NO_PLAN, reason)
         parent, _ = state.place_of(chosen.base)
         parts = chosen.base, chosen.other, chosen.why, chosen.among
         self.record.emit(RoundOpened(number, parent, *parts))

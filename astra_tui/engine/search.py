@@ -46,9 +46,12 @@ def choose_parents(
     """What the next round stands on; None where the team has no plan left for any candidate."""
     if search is SearchKind.GREEDY:
         return Parents(state.best, ParentChoice.BEST)
+    is_restarts = search is SearchKind.RESTARTS
+    if len(state.rounds) == 1:  # The baseline may not have passed its check yet.
+        return Parents(state.best, ParentChoice.LINE if is_restarts else ParentChoice.DRAWN)
     archive, without_plan = archive_of(state), exhausted(state)
     open_ = [m for m in archive.fit if m.candidate not in without_plan]
-    if search is SearchKind.RESTARTS:
+    if is_restarts:
         tip, stale = _line(state)
         is_open = any(m.candidate == tip for m in open_)
         if is_open and stale < PATIENCE:
