@@ -1,13 +1,16 @@
-"""How quick the screen is: start-up, key to paint under a full stream, memory over an hour.
+"""How quick the screen is: start-up, first plan, long sessions, keys under a full stream, memory.
 
-    python benchmarks/screen.py            # everything, about 7 minutes
-    python benchmarks/screen.py startup    # or: keys, panes, memory
+    python benchmarks/screen.py                                  # everything, about 3 minutes
+    python benchmarks/screen.py startup plan long keys panes     # without memory, about 80 seconds
 
-Start-up is from exec until the words are on a real terminal of 140x40; key to paint is from the
-key until its letter is written while events stream at full rate: 10 test results, 20 pieces of
-text, 50 timing samples and 4 NVML readings a second. Memory is of the process that draws, after
-the events of a minute, of an hour and of three; every 20 seconds there is another candidate. The
-source of events is a journal, made here; the app is the one that users have.
+Start-up is from exec until the words are on a real terminal of 140x40. The first plan is of a run
+of silu_and_mul, with the processor time of the screen, the engine and all that they started. A
+long session has 5,000 rounds and 125,000 events. Key to paint is from the key until its letter is
+written while events stream at full rate: 10 test results, 20 pieces of text, 50 timing samples and
+4 NVML readings a second; or until the first and the last bytes of another pane. Memory is of the
+process that draws, after the events of a minute, of an hour and of three; every 20 seconds there is
+another candidate. The source of events is a journal, made here; the app is the one that users have.
+Each part is kept with the load before it; processor time is in steps of 10 ms.
 """
 
 from __future__ import annotations
@@ -15,28 +18,39 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from terminal import Terminal
+from environment import RESULTS as FOLDER
+from environment import ROOT
+from terminal import Terminal, cpu_seconds_of_all
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "screen.json"
+sys.path.insert(0, str(ROOT))
+from tests.sessions.synthetic import write_session
+
+RESULTS = FOLDER / "screen.json"
 STREAM = [sys.executable, str(ROOT / "benchmarks" / "screen_stream.py")]
 COMMAND = [sys.executable, "-m", "astra_tui"]
-STARTS = 15
-KEYS = 120
-PANE_KEYS = 240
-KEY_GAP = 0.25
+STARTS = 5
+PLANS = 2
+ROUNDS, CASES = 5000, 10
+KEYS = 50
+PANE_KEYS = 60
+KEY_GAP = 0.15
 """Seconds between two keys that bring a pane."""
 
 
 def main(chosen: list[str]) -> None:
     """Runs the chosen measurements and keeps their results."""
-    parts = {"startup": startup, "keys": keys, "panes": panes, "memory": memory}
+    parts = {
+        "startup": startup, "plan": plan, "long": long, "keys": keys, "panes": panes,
+        "memory": memory,
+    }  # fmt: skip
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     kept["machine"] = (
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
@@ -67,18 +81,64 @@ Bare().run()
 """
 
 
-def _starts(command: list[str], folder: Path, words: tuple[str, ...]) -> dict[str, float]:
-    taken, resident = [], []
-    for _ in range(STARTS):
+def _starts(
+    command: list[str], folder: Path, words: tuple[str, ...], starts: int = STARTS
+) -> dict[str, float]:
+    taken, spent, resident = [], [], []
+    for _ in range(starts):
         with Terminal(command, folder, _environment(folder)) as terminal:
             taken.append(1000 * terminal.wait_for(*words))
+            spent.append(terminal.cpu_seconds())
             resident.append(terminal.resident_mib())
     return {
         "median ms": round(statistics.median(taken)),
         "min ms": round(min(taken)),
         "max ms": round(max(taken)),
+        "median CPU s": round(statistics.median(spent), 2),
         "MiB": round(max(resident), 1),
     }
+
+
+def plan() -> dict[str, object]:
+    """From exec until a plan of the playbook can be read, and until it is asked about."""
+    words = {"read": ("16 bytes a thread",), "asked": ("Accept this plan?",)}
+    _plan(words["asked"])  # With what is compiled and drawn once for each machine.
+    return {name: _median(_plan(shown) for _ in range(PLANS)) for name, shown in words.items()}
+
+
+def _plan(words: tuple[str, ...]) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = [*COMMAND, "run", "silu_and_mul"]
+        with Terminal(command, folder, _environment(folder)) as terminal:
+            seconds = terminal.wait_for(*words, seconds=120)
+            engine = next(_engines(folder))
+            spent = terminal.cpu_seconds()
+            behind = cpu_seconds_of_all(engine)
+            os.kill(engine, signal.SIGKILL)
+    return {"s": seconds, "CPU s": spent + behind, "of it the screen's": spent}
+
+
+def _engines(folder: Path) -> Iterator[int]:
+    for journal in folder.glob("sessions/*/journal.jsonl"):
+        for line in journal.read_text().splitlines():
+            event = json.loads(line)["event"]
+            if event["event"] == "engine_started":
+                yield event["pid"]
+
+
+def _median(tries: Iterable[dict[str, float]]) -> dict[str, float]:
+    rows = list(tries)
+    return {name: round(statistics.median(row[name] for row in rows), 2) for name in rows[0]}
+
+
+def long() -> dict[str, float]:
+    """A saved session of 5,000 rounds, from exec until its end is shown."""
+    with tempfile.TemporaryDirectory() as name:
+        session = Path(name) / "long"
+        events = write_session(session, ROUNDS, CASES)
+        opened = _starts([*COMMAND, "replay", str(session)], Path(name), ("replay, event",), PLANS)
+    return {"rounds": ROUNDS, "events": events, **opened}
 
 
 def keys() -> dict[str, object]:
@@ -94,7 +154,7 @@ def _keys(load: str, folder: Path) -> dict[str, float]:
         terminal.type("n")
         terminal.wait_for("note to the team")
         for number in range(KEYS):
-            _drain(terminal, 0.15 + 0.1 * (number % 3))
+            _drain(terminal, 0.05 + 0.1 * (number % 3))
             letter = "äöüßñçøåéèêëìíîïòóôõùúûÿæœžšđ"[number % 28]
             before = len(terminal.text)
             began = terminal.type(letter)
@@ -151,7 +211,7 @@ def _panes(command: list[str], words: str) -> dict[str, float]:
             terminal.wait_for(words)
             for number in range(2 * 8):  # Every pane was seen before.
                 terminal.type(str(number % 8 + 1))
-                _drain(terminal, 0.3)
+                _drain(terminal, 0.15)
             began, cpu = time.perf_counter(), terminal.cpu_seconds()
             taken = [_switch(terminal, number) for number in range(PANE_KEYS)]
             cpu, wall = terminal.cpu_seconds() - cpu, time.perf_counter() - began
@@ -210,7 +270,8 @@ _MARKS = {
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "PYTHONPATH")}
+    names = ("PATH", "HOME", "LANG", "PYTHONPATH", "XDG_CACHE_HOME")
+    kept = {k: v for k, v in os.environ.items() if k in names}
     return {**kept, "TERM": "xterm-256color", "XDG_RUNTIME_DIR": str(folder)}
 
 
