@@ -59,8 +59,12 @@ def codes(bits: Any, dtype: DType) -> Any:
 
 def ulp_distance(a: Any, b: Any, dtype: DType) -> Any:
     """How many representable values lie between two arrays of bit patterns of finite floats."""
-    first, second = (_ordered(codes(each, dtype), dtype) for each in (a, b))
-    return (np.maximum(first, second) - np.minimum(first, second)).astype(np.float64)
+    first, second = codes(a, dtype), codes(b, dtype)
+    differ = first != second
+    found = np.zeros(differ.shape)
+    low, high = (_ordered(each[differ], dtype) for each in (first, second))
+    found[differ] = np.maximum(low, high) - np.minimum(low, high)
+    return found
 
 
 @cache

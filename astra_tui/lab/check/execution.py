@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -52,6 +52,10 @@ class Source:
     text: str
     plan: LaunchPlan
     file: str
+    resolved: dict[Hashable, ResolvedPlan | Refused] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """What the plan made of each case that it was asked about, see `resolve_case`."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,13 @@ def resolve_case(
     attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
 ) -> ResolvedPlan | Refused:
     """The plan for a case on a device with these attributes. Raises PlanError."""
-    layouts = layouts_of(task, case)
-    bindings = Bindings(case.dtype, case.dims, plan_layouts(layouts), scalars, attributes)
-    return resolve(source.plan, bindings, source.file)
+    sizes = case.dims, case.offsets, case.row_padding, scalars, attributes
+    key = task.hash, case.dtype, *(tuple(each.items()) for each in sizes)
+    if key not in source.resolved:
+        layouts = layouts_of(task, case)
+        bindings = Bindings(case.dtype, case.dims, plan_layouts(layouts), scalars, attributes)
+        source.resolved[key] = resolve(source.plan, bindings, source.file)
+    return source.resolved[key]
 
 
 def run_case(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,13 +82,15 @@ def scalars_of(task: KernelTask, case: Case) -> dict[str, int | float]:
     found: dict[str, int | float] = {}
     for argument in task.scalars:
         value = case.scalars.get(argument.name, argument.choices[0])
-        dtype = argument.dtype
-        assert dtype is not None
-        if dtype.is_float:
-            found[argument.name] = float(decode(encode([value], dtype), dtype)[0])
-        else:
-            found[argument.name] = int(value)
+        assert argument.dtype is not None
+        found[argument.name] = _rounded(value, argument.dtype)
     return found
+
+
+@cache
+def _rounded(value: float, dtype: DType) -> int | float:
+    """A number as an argument of a type has it."""
+    return float(decode(encode([value], dtype), dtype)[0]) if dtype.is_float else int(value)
 
 
 def planted_value(name: str, argument: Argument, dtype: DType) -> float:

@@ -64,7 +64,8 @@ def judge_output(
         return _located(judged, wrong, decode(bits, dtype), reference, sizes)
     assert tolerance is not None
     got = decode(bits, dtype)
-    mismatch = _mask_mismatch(got, reference, dtype, tolerance)
+    finite = np.isfinite(got) & np.isfinite(reference)
+    mismatch = _mask_mismatch(got, reference, finite, dtype, tolerance)
     if mismatch is not None:
         wrong, problem = mismatch
         index = int(wrong.argmax())
@@ -77,10 +78,10 @@ def judge_output(
             problem=problem,
         )
         return _located(judged, wrong, got, reference, sizes)
-    difference = _difference(bits, got, reference, dtype, 1.0 if rounded else 0.5)
-    judged, wrong = _judge_finite(
-        name, bits, got, reference, dtype, tolerance, baseline or Allowance(), difference
-    )
+    if not finite.any():
+        return OutputError(name, 0.0)
+    parts = name, bits, got, reference, finite, dtype, tolerance, baseline or Allowance()
+    judged, wrong = _judge_finite(*parts, 1.0 if rounded else 0.5)
     return _located(judged, wrong, got, reference, sizes)
 
 
@@ -99,10 +100,11 @@ def _first_of(wrong: Any) -> Any:
     return np.flatnonzero(wrong)[:FIRST_WRONG]
 
 
-def _difference(bits: Any, got: Any, reference: Any, dtype: DType, steps: float) -> Any:
+def _difference(
+    bits: Any, got: Any, reference: Any, finite: Any, dtype: DType, steps: float
+) -> Any:
     """How far finite elements are from the reference, rounding to a narrow type taken off."""
-    finite = np.isfinite(got) & np.isfinite(reference)
-    difference = np.where(finite, np.abs(got - np.where(finite, reference, 0.0)), 0.0)
+    difference = np.where(finite, np.abs(got - reference), 0.0)
     if dtype.is_narrow:
         code = codes(bits, dtype)
         towards, away = (2 * steps * reach[code] for reach in rounding_reach(dtype))
@@ -135,9 +137,12 @@ def _judge_integers(
 
 
 def _mask_mismatch(
-    got: Any, reference: Any, dtype: DType, tolerance: Tolerance
+    got: Any, reference: Any, finite: Any, dtype: DType, tolerance: Tolerance
 ) -> tuple[Any, str] | None:
     """The elements that are NaN or infinite where the reference is not, or the other way."""
+    may_overflow, must_overflow = overflow_bounds(dtype, tolerance.rtol)
+    if finite.all() and np.abs(reference).max() <= must_overflow:
+        return None
     nan = np.isnan(got) != np.isnan(reference)
     if nan.any():
         index = int(nan.argmax())
@@ -146,7 +151,6 @@ def _mask_mismatch(
             word = "a number where the reference is NaN"
         return nan, f"{word}, at {int(nan.sum())} of {nan.size} elements"
     size = np.abs(reference)
-    may_overflow, must_overflow = overflow_bounds(dtype, tolerance.rtol)
     must = size > must_overflow
     may = must | (size >= may_overflow)
     infinite = np.isinf(got)
@@ -178,23 +182,23 @@ def _judge_finite(
     bits: Any,
     got: Any,
     reference: Any,
+    finite: Any,
     dtype: DType,
     tolerance: Tolerance,
     allowance: Allowance,
-    difference: Any,
+    steps: float,
 ) -> tuple[OutputError, Any]:
-    finite = np.isfinite(got) & np.isfinite(reference)
-    if not finite.any():
-        return OutputError(name, 0.0), ~finite & False
-    bound = tolerance.atol + tolerance.rtol * np.abs(np.where(finite, reference, 0.0))
+    numbers = reference if finite.all() else np.where(finite, reference, 0.0)
+    difference = _difference(bits, got, numbers, finite, dtype, steps)
+    bound = tolerance.atol + tolerance.rtol * np.abs(numbers)
     # A bound of zero asks for the reference rounded to the output's type.
-    error = np.where(difference == 0, 0.0, difference / np.maximum(bound, 1e-300))
+    error = difference / np.maximum(bound, 1e-300)
     if tolerance.atol == 0 and tolerance.rtol == 0:
         error = np.where(codes(bits, dtype) == codes(encode(reference, dtype), dtype), 0.0, error)
     index = int(error.argmax())
     worst = float(error.flat[index])
     allowed = max(1.0, 2 * allowance.error)
-    relative, slack = _relative_l2(difference, reference, finite, dtype, tolerance)
+    relative, slack = _relative_l2(difference, numbers, dtype, tolerance)
     relative_allowed = max(tolerance.relative_l2, 2 * allowance.relative_l2)
     problem = ""
     wrong = error > allowed
@@ -220,7 +224,7 @@ def _judge_finite(
 
 
 def _relative_l2(
-    difference: Any, reference: Any, finite: Any, dtype: DType, tolerance: Tolerance
+    difference: Any, reference: Any, dtype: DType, tolerance: Tolerance
 ) -> tuple[float, float]:
     """||got - ref|| / ||ref||, and what `absolute_slack` allows on top of a bound of it.
 
@@ -229,7 +233,7 @@ def _relative_l2(
     Nothing is relative to a reference of zeros: there the bound of the elements decides.
     """
     # Not linalg.norm: its BLAS call starts threads, which cost more than these small sums.
-    norm = math.sqrt(float(np.square(np.where(finite, reference, 0.0)).sum()))
+    norm = math.sqrt(float(np.square(reference).sum()))
     error = math.sqrt(float(np.square(difference).sum()))
     if norm == 0.0:
         return 0.0, 0.0

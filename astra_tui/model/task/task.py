@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -132,6 +132,10 @@ class ExtraCase:
     dtypes: tuple[DType, ...]
 
 
+KNOWN_SHAPES = 1 << 14
+"""Shapes that a task remembers."""
+
+
 @dataclass(frozen=True)
 class KernelTask:
     """An operator: its arguments, contract, workloads, tolerances and costs."""
@@ -220,22 +224,27 @@ class KernelTask:
         self, argument: Argument, dims: Mapping[str, int], element: DType
     ) -> tuple[int, ...]:
         """The argument's shape for these dimensions. Raises PlanError when there is none."""
-        return self._shape(argument, self._evaluator(dims, element))
+        return self._known_shape(argument.name, tuple(dims.items()), element)
 
     def shapes(self, dims: Mapping[str, int], element: DType) -> dict[str, tuple[int, ...]]:
         """The shapes of all tensors by argument. Raises PlanError when one has none."""
-        evaluator = self._evaluator(dims, element)
-        return {a.name: self._shape(a, evaluator) for a in self.tensors}
+        sizes = tuple(dims.items())
+        return {a.name: self._known_shape(a.name, sizes, element) for a in self.tensors}
 
-    def _shape(self, argument: Argument, evaluator: Evaluator) -> tuple[int, ...]:
+    @cached_property
+    def _known_shape(self) -> Callable[[str, tuple[tuple[str, int], ...], DType], tuple[int, ...]]:
+        """Shapes by argument, sizes and element type; checks ask for the same ones many times."""
+        return lru_cache(KNOWN_SHAPES)(self._shape)
+
+    def _shape(
+        self, name: str, sizes: tuple[tuple[str, int], ...], element: DType
+    ) -> tuple[int, ...]:
+        argument, evaluator = self.args[name], self._evaluator(dict(sizes), element)
         shape = tuple(evaluator.integer(size) for size in argument.shape)
         for size, expression in zip(shape, argument.shape, strict=True):
             if size < 0:
-                dims = evaluator.bindings.dims
-                sizes = ", ".join(f"{name} = {value}" for name, value in dims.items())
-                evaluator.fail(
-                    f"{argument.name} would have a size of {size} for {sizes}", expression.place
-                )
+                given = ", ".join(f"{dim} = {value}" for dim, value in sizes)
+                evaluator.fail(f"{name} would have a size of {size} for {given}", expression.place)
         return shape
 
     def cut_item(self, dims: Mapping[str, int], element: DType) -> Argument | None:
