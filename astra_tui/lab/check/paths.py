@@ -443,7 +443,7 @@ def many_rows(
     """Workloads' rows, of little width, on layouts, values and scalars of every kind.
 
     A few for each path that workloads take: those with most rows come first. With `every_value`
-    one for each choice of values, those of the task's own cases too, and not of each kind alone.
+    each choice of values, those of the task's own cases too, meets aligned bases and shifted ones.
     """
     if not task.rows:
         return ()
@@ -464,7 +464,10 @@ def many_rows(
 def _varied(
     task: KernelTask, dtype: DType, seed: int, every_value: bool
 ) -> Iterator[tuple[Level, ...]]:
-    """Every kind of values, each with another base, distance of rows and scalar."""
+    """Every kind of values, each with another base, distance of rows and scalar.
+
+    With `every_value` all values of each kind, on aligned bases and on shifted ones.
+    """
     random = random_of(seed, task, dtype.value, "many rows")
     bases, rows = offset_levels(task, random), row_levels(task, random)
     scalars = scalar_levels(task, random)
@@ -476,6 +479,9 @@ def _varied(
         value = random.choice(kind)
         base = random.choice(bases if value.words else bases[1:])
         yield base, random.choice(rows), value, random.choice(scalars)
+        if every_value and value.words:
+            other = random.choice(bases[1:]) if base is bases[0] else bases[0]
+            yield other, random.choice(rows), value, random.choice(scalars)
 
 
 def far_cases(
