@@ -269,7 +269,8 @@ class ConditionStatus(StrEnum):
 class ConditionResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """One side of a condition of the source that no case of the suite took.
 
-    `kernel` is the instance, "" for a condition that cannot be seen in any. `why` says what the
+    `kernel` is the instance, "the launch plan" for operands of a `min` or `max` there, "" for a
+    condition that cannot be seen in any. `why` says what the
     status rests on: the case, the proof, the reason, or what was tried.
     """
 

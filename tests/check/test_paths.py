@@ -9,14 +9,16 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check import fullsize
-from astra_tui.lab.check.execution import read_source
+from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.paths import untried_paths
 from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker
+from astra_tui.lab.check.source_check import SourceCheck
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
+from astra_tui.lab.check.verdict import verdict_of
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CaseOutcome, CheckReport, CheckVerdict
-from astra_tui.model.launch import DEVICE_ATTRIBUTES
+from astra_tui.model.launch import DEVICE_ATTRIBUTES, ResolvedPlan
 from astra_tui.model.task import KernelTask, load_task
 from tests.conftest import OracleHere
 
@@ -227,3 +229,30 @@ def test_cases_that_a_source_makes_necessary_find_it(
     *_, report = checker.check(text, "candidate.cu", cases, whole_suite=False)
     assert isinstance(report, CheckReport)
     assert report.verdict is CheckVerdict.FAILED
+
+
+def test_a_side_of_a_minimum_that_no_case_took_leaves_a_check_open(checker: Checker) -> None:
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    assert "grid=min(ceil_div(tokens * d, 128), 256) block=128" in text
+    text = text.replace(
+        "min(ceil_div(tokens * d, 128), 256) block=128", "min(tokens, 200) block=max(0, 64)"
+    )
+    source = read_source(checker.task, text, "candidate.cu")
+    suite = build_suite(checker.task, checker.seed)
+    own, _ = checker.cases_of(source, suite)
+    taken = {
+        case.dims["tokens"]: resolved.sides
+        for case in own
+        if isinstance(resolved := resolve_case(checker.task, source, case, {}), ResolvedPlan)
+    }
+    assert {199, 200, 201} <= taken.keys()
+    check = SourceCheck(checker, source, suite)
+    check.plan_sides.update(taken[200] | taken[201])
+    check._close_plan_sides()
+    (side,) = check.seen.conditions
+    assert side.describe_alone() == "'tokens < 200' was never true in the launch plan"
+    assert verdict_of(check.seen)[0] is CheckVerdict.INCONCLUSIVE
+    check.plan_sides.update(taken[199])
+    check.seen.conditions = ()
+    check._close_plan_sides()
+    assert not check.seen.conditions

@@ -7,10 +7,11 @@ which dimension they mean is not known, so each of them is tried.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from functools import cache
 from itertools import pairwise
 
@@ -18,11 +19,12 @@ import msgspec
 from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import parse_comparisons
-from astra_tui.lab.check.execution import Source
+from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
-from astra_tui.model.check import Case
-from astra_tui.model.launch import PlanError
+from astra_tui.model.check import Case, ConditionResult
+from astra_tui.model.digest import content_hash
+from astra_tui.model.launch import PlanError, ResolvedPlan, print_expression
 from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.expression import (
     Binary,
@@ -97,6 +99,69 @@ def boundary_sizes(
             below, above = (middle, above) if signs(middle)[k] == first else (below, middle)
         found.add(above)
     return found
+
+
+def open_plan_sides(
+    task: KernelTask,
+    source: Source,
+    seen: Set[tuple[int, int, int, bool]],
+    attributes: Mapping[str, int],
+) -> Iterator[ConditionResult]:
+    """The sides of the plan's `min` and `max` that sizes of the contract take and no run did.
+
+    Looked for around the sizes at which one of them turns, from typical sizes and from those of the
+    largest workload; of a side that none of these takes nothing is said.
+    """
+    left = {
+        (call.place.line, call.place.column, number, is_less): (call.args[0], other)
+        for call in _expressions(source)
+        if isinstance(call, Call) and call.function in ("min", "max")
+        for number, other in enumerate(call.args[1:], 1)
+        for is_less in (True, False)
+    }
+    left = {side: operands for side, operands in left.items() if side not in seen}
+    for case in _around_turning(task, source, attributes) if left else ():
+        try:
+            resolved = resolve_case(task, source, case, scalars_of(task, case), attributes)
+        except PlanError:
+            continue
+        taken = resolved.sides & left.keys() if isinstance(resolved, ResolvedPlan) else ()
+        for line, column, number, is_less in sorted(taken):
+            first, other = map(print_expression, left.pop((line, column, number, is_less)))
+            text = f"{first} < {other}"
+            yield ConditionResult(
+                kernel="the launch plan",
+                line=line,
+                column=column,
+                text=text,
+                side=is_less,
+                key=content_hash(text)[:10],
+                why=", ".join(f"{name}={size}" for name, size in case.dims.items())
+                + " leads there, and no case did",
+            )
+
+
+def _around_turning(
+    task: KernelTask, source: Source, attributes: Mapping[str, int]
+) -> Iterator[Case]:
+    """Typical sizes and the largest workload's, one of them at and next to each that matters."""
+    typical = {name: dimension.typical for name, dimension in task.dims.items()}
+    largest = max(task.workloads, key=lambda w: task.elements(w.dims, w.dtype))
+    starts = [
+        *(Case("", "", d, typical) for d in task.dtypes),
+        Case("", "", largest.dtype, dict(largest.dims)),
+    ]
+    for start, name in itertools.product(starts, task.dims):
+
+        def sized(size: int, start: Case = start, name: str = name) -> Case:
+            return msgspec.structs.replace(start, dims={**start.dims, name: size})
+
+        def allowed(size: int, sized: Callable[[int], Case] = sized) -> bool:
+            case = sized(size)
+            return not task.violated(case.dims, case.dtype)
+
+        turning = boundary_sizes(task, source, start, name, attributes)
+        yield from (sized(size) for size in around(turning, allowed) if allowed(size))
 
 
 def _signs(source: Source, bindings: Bindings) -> Iterator[int | None]:

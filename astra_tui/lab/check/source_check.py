@@ -14,6 +14,7 @@ import numpy as np
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.basis import Basis
+from astra_tui.lab.check.constants import open_plan_sides
 from astra_tui.lab.check.execution import Run, Source, accepts_of, resolve_case, run_case
 from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
@@ -86,6 +87,8 @@ class SourceCheck:
         self.seen = CheckEvidence()
         self.lines: set[int] = set()
         """Lines of the launch plan whose launches were taken."""
+        self.plan_sides: set[tuple[int, int, int, bool]] = set()
+        """Sides of the launch plan's `min` and `max` that were taken."""
         self.error_bound_runs = ErrorBoundRuns()
         self.steps = 0
         """What an emulator has spent on this check so far."""
@@ -144,6 +147,7 @@ class SourceCheck:
                 self.seen.fakes.append(fake)
                 yield fake
             yield from self._close_conditions(compilation)
+            self._close_plan_sides()
         if self.basis.emulator_check is not None:
             self.seen.on_emulator = self.basis.emulator_check.result()
             self.seen.results += self.seen.on_emulator.failed
@@ -181,6 +185,21 @@ class SourceCheck:
             result, _, _ = self._case(compilation, case)
             self.seen.results.append(result)
             yield result
+
+    def _close_plan_sides(self) -> None:
+        """Adds the sides of the plan's `min` and `max` that could have been taken; on the emulator,
+        which runs with every check.
+        """
+        if self.seen.has_failed or self.basis.device.name != EMULATOR:
+            return
+        parts = self.task, self.source, self.plan_sides, self.basis.device.attributes
+        found = map(self._ruled, open_plan_sides(*parts))
+        self.seen.conditions = (*self.seen.conditions, *found)
+
+    def _note_plan(self, resolved: ResolvedPlan) -> None:
+        """Notes what a run takes of the launch plan."""
+        self.lines.update(launch.place.line for launch in resolved.launches)
+        self.plan_sides.update(resolved.sides)
 
     def _ruled(self, condition: ConditionResult) -> ConditionResult:
         """An open side as accepted, where the task says so."""
@@ -288,7 +307,7 @@ class SourceCheck:
             try:
                 resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
                 if isinstance(resolved, ResolvedPlan):
-                    self.lines.update(launch.place.line for launch in resolved.launches)
+                    self._note_plan(resolved)
                     yield self._one_at_full_size(compilation, basis.device, case, resolved)
             except PlanError as error:
                 yield FullSizeResult(case.name, CaseOutcome.PLAN_ERROR, error.describe())
@@ -296,6 +315,7 @@ class SourceCheck:
             try:
                 resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
                 if isinstance(resolved, ResolvedPlan):
+                    self.plan_sides.update(resolved.sides)
                     parts = self.task, basis.device, self.source, compilation, case, basis.seed
                     found = FullSize(*parts, in_part=in_part).run(resolved, basis.judge_rows)
                     is_too_much = (CaseOutcome.INCONCLUSIVE, CaseOutcome.UNSUPPORTED)
@@ -334,7 +354,7 @@ class SourceCheck:
             resolved = self._resolve(case, inputs)
             if isinstance(resolved, Refused):
                 return self._refused(case, resolved), None, inputs
-            self.lines.update(launch.place.line for launch in resolved.launches)
+            self._note_plan(resolved)
             known = self._known(case)
             if known is not None:
                 return known, None, inputs

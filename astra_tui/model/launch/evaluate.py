@@ -47,6 +47,10 @@ class Evaluator:
         """Line and column of each `or` that held and each `a if c else b` that was evaluated, and
         whether the first operand held, or the condition.
         """
+        self.sides: set[tuple[int, int, int, bool]] = set()
+        """Line and column of each `min` and `max` that was evaluated, the operand that its first
+        one was compared with, and whether the first was smaller. Equal ones are not in it.
+        """
         self.names: dict[str, Value] = {
             **bindings.device,
             **_TYPES,
@@ -144,10 +148,8 @@ class Evaluator:
 
     def _call(self, call: Call) -> Value:
         match call.function:
-            case "min":
-                return min(map(self.integer, call.args))
-            case "max":
-                return max(map(self.integer, call.args))
+            case "min" | "max":
+                return self._extreme(call)
             case "ceil_div":
                 return self._ceil_div(call)
             case "sqrt" | "rsqrt":
@@ -163,6 +165,14 @@ class Evaluator:
                 return self._layout(call).alignment % count == 0
             case _:
                 return self._layout(call).strides[self.integer(call.args[1])]
+
+    def _extreme(self, call: Call) -> int:
+        values = [*map(self.integer, call.args)]
+        for number, other in enumerate(values):
+            if values[0] != other:
+                place = call.place.line, call.place.column
+                self.sides.add((*place, number, values[0] < other))
+        return min(values) if call.function == "min" else max(values)
 
     def _layout(self, call: Call) -> Layout:
         first = call.args[0]

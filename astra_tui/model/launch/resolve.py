@@ -114,6 +114,8 @@ class ResolvedPlan:
     launches: tuple[ResolvedLaunch, ...]
     choices: frozenset[tuple[int, int, bool]] = frozenset()
     """What `or` and `if else` chose on the way, see `Evaluator.choices`."""
+    sides: frozenset[tuple[int, int, int, bool]] = frozenset()
+    """Which operands of `min` and `max` were smaller, see `Evaluator.sides`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +167,8 @@ class _Resolver:
                 launch = self._launch(item)
                 if launch is not None:
                     launches.append(launch)
-        choices = frozenset(self.evaluator.choices)
-        return ResolvedPlan(tuple(workspaces), tuple(launches), choices)
+        choices, sides = frozenset(self.evaluator.choices), frozenset(self.evaluator.sides)
+        return ResolvedPlan(tuple(workspaces), tuple(launches), choices, sides)
 
     def _items(self, step: Step) -> tuple[Launch | Refuse, ...] | Refused:
         if not isinstance(step, Dispatch):
