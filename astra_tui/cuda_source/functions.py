@@ -201,10 +201,17 @@ class Function:
     def uses(self, variable: Variable) -> list[Node]:
         """The identifiers that mean this very variable, its declaration excluded."""
         return [
-            node for node in of_type(self.body, "identifier")
-            if text_of(node) == variable.name and not _declares(node)
-            and self.lookup(variable.name, node) == variable
+            node for node in self._identifiers.get(variable.name, ())
+            if not _declares(node) and self.lookup(variable.name, node) == variable
         ]  # fmt: skip
+
+    @cached_property
+    def _identifiers(self) -> dict[str, list[Node]]:
+        """Those of the body by name, each in the order of the text."""
+        found: dict[str, list[Node]] = {}
+        for node in of_type(self.body, "identifier"):
+            found.setdefault(text_of(node), []).append(node)
+        return found
 
     def is_constant(self, variable: Variable) -> bool:
         """Whether a variable keeps its first value: it is never assigned to, nor its address."""

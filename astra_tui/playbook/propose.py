@@ -130,7 +130,7 @@ def not_followed(plan: Plan, what: str) -> CannotFollow:
 
 def propose(move: Move, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
     """One move's answer for a source; a rewrite that is no valid source becomes a refusal."""
-    broken = next(of_type(source.root, "ERROR"), None)
+    broken = next(of_type(source.root, "ERROR"), None) if source.root.has_error else None
     if broken is not None:
         return NotApplicable(move.name, f"line {line_of(broken)}: the grammar does not follow")
     if move.needs_gpu and not evidence.timed:

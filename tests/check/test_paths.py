@@ -57,6 +57,8 @@ SMALLER = {
     "sizes = [1, 2, 3, 7, 8, 16, 31, 64, 111, 500, 769, 1031, 4096, 5125, 11008]": (
         "sizes = [1, 8, 111, 1031]"
     ),
+    "[[workloads]]\ndims = { tokens = 64, d = 8192 }\n": "",
+    "[[workloads]]\ndims = { tokens = 256, d = 11008 }\n": "",
     "[[workloads]]\ndims = { tokens = 4096, d = 14336 }\n": "",
 }
 
@@ -96,8 +98,8 @@ def test_a_wrong_kernel_for_some_workloads_is_found(
 def test_a_path_that_only_large_sizes_take_is_not_called_right(
     checker: Checker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fullsize, "SKELETON_BUDGET", fullsize.SKELETON_BUDGET // 10)
-    monkeypatch.setattr(fullsize, "RUN_BUDGET", fullsize.RUN_BUDGET // 10)
+    monkeypatch.setattr(fullsize, "SKELETON_BUDGET", fullsize.SKELETON_BUDGET // 40)
+    monkeypatch.setattr(fullsize, "RUN_BUDGET", fullsize.RUN_BUDGET // 40)
     branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
     report = report_of(checker, branching(checker.task, "tokens * d >= 10000000", branch))
     assert report.verdict is CheckVerdict.INCONCLUSIVE
@@ -142,6 +144,7 @@ def test_a_kernel_of_its_own_for_a_part_of_the_batch_is_compiled(checker: Checke
     report = report_of(checker, text)
     assert report.verdict is CheckVerdict.PASSED, report.message
     assert [p.ok for p in report.properties] == [True] * 3
+    assert not report.untried_lines
 
 
 def test_added_cases_stay_small(checker: Checker) -> None:
@@ -161,7 +164,6 @@ def test_a_launch_that_no_case_takes_is_named(checker: Checker) -> None:
     assert report.verdict is CheckVerdict.PASSED
     (line,) = report.untried_lines
     assert text.splitlines()[line - 1].strip() == branch
-    assert not report_of(checker, checker.task.baseline_file.read_text()).untried_lines
 
 
 def tuned(task: KernelTask, *edits: tuple[str, str]) -> str:

@@ -22,7 +22,8 @@ REPEATED = "silu_and_mul"
 @pytest.fixture(scope="module")
 def repeated(tasks: dict[str, KernelTask], compiler: Compiler) -> list[Round]:
     """One run of it, that others are compared with."""
-    return Greedy(tasks[REPEATED], compiler, every=8).run(tasks[REPEATED].baseline_file.read_text())
+    task = tasks[REPEATED]
+    return Greedy(task, compiler, every=16).run(task.baseline_file.read_text())
 
 
 def standings(task: KernelTask, last: Round) -> list[CitationStatus]:
@@ -40,7 +41,7 @@ def test_greedy_run_improves_the_baseline(
 ) -> None:
     task = tasks[name]
     baseline = task.baseline_file.read_text()
-    rounds = Greedy(task, compiler, every=8).run(baseline)
+    rounds = Greedy(task, compiler, every=16).run(baseline)
     print(table(name, rounds))
     first, last = rounds[0].counters, rounds[-1].counters
     assert last.sectors <= first.sectors
@@ -58,7 +59,7 @@ def test_spelling_does_not_decide_the_result(
     tasks: dict[str, KernelTask], compiler: Compiler, repeated: list[Round]
 ) -> None:
     task, plain = tasks[REPEATED], repeated
-    other = Greedy(task, compiler, every=8).run(
+    other = Greedy(task, compiler, every=16).run(
         VARIANTS["all at once"](task.baseline_file.read_text())
     )
     assert [r.move for r in other] == [r.move for r in plain]

@@ -20,7 +20,7 @@ from astra_tui.model.launch.scope import Bindings, Layout
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import Outcome, Profile
-from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
+from astra_tui.playbook import Evidence, KernelText, Proposal, all_moves, propose_all
 from astra_tui.playbook.propose import region
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.playbook.thread_count import why_count_matters
@@ -44,16 +44,19 @@ UNSEEN_PATHS = {
 
 def check_path(task: KernelTask, source: str, compiler: Compiler, every: int = 1) -> list[str]:
     """The moves of the path; each source of it has to pass the check."""
-    moves = []
+    path = timed_path(task, source)
+    check(task, path, compiler, every)
+    return [proposal.plan.move for proposal in path]
+
+
+def check(task: KernelTask, proposals: list[Proposal], compiler: Compiler, every: int) -> None:
+    cases = select_cases(task, ("*",))[::every]
     with OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
-        for proposal in timed_path(task, source):
-            cases = select_cases(task, ("*",))[::every]
+        for proposal in proposals:
             *_, report = checker.check(proposal.source, "candidate.cu", cases)
             assert isinstance(report, CheckReport)
             assert report.verdict is CheckVerdict.PASSED, (proposal.plan.move, report.message)
-            moves.append(proposal.plan.move)
-    return moves
 
 
 @pytest.mark.parametrize("name", PATHS)
@@ -78,8 +81,9 @@ def test_spelling_does_not_decide_the_path(
 ) -> None:
     task = tasks[name]
     spelled = VARIANTS["all at once"](task.baseline_file.read_text())
-    moves = check_path(task, spelled, compiler, every=25)
-    assert tuple(moves[: len(PATHS[name])]) == PATHS[name]
+    path = timed_path(task, spelled)
+    assert tuple(p.plan.move for p in path[: len(PATHS[name])]) == PATHS[name]
+    check(task, path[-1:], compiler, every=15)
 
 
 def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:
@@ -208,15 +212,18 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize(("rows", "d"), SIZES)
-def test_block_that_fits_a_row(rows: int, d: int, tasks: dict[str, KernelTask]) -> None:
+def test_block_that_fits_a_row(tasks: dict[str, KernelTask]) -> None:
     """Sizes in elements; packs have eight of them."""
     task = tasks["fused_add_rmsnorm"]
     path = timed_path(task, task.baseline_file.read_text(), rounds=4)
     assert path[-1].plan.move == "fit_block"
-    layouts = {"x": Layout(16, (d, 1)), "residual": Layout(16, (d, 1)), "weight": Layout(16, (1,))}
-    bound = Bindings(DType.FLOAT16, {"tokens": rows, "d": d}, layouts, {"eps": 1e-6})
-    resolved = resolve(plan_of(path[-1].source), bound)
-    assert isinstance(resolved, ResolvedPlan)
-    (launch,) = resolved.launches
-    assert launch.block[0] == SIZES[rows, d]
+    plan, found = plan_of(path[-1].source), {}
+    for rows, d in SIZES:
+        row = Layout(16, (d, 1))
+        layouts = {"x": row, "residual": row, "weight": Layout(16, (1,))}
+        bound = Bindings(DType.FLOAT16, {"tokens": rows, "d": d}, layouts, {"eps": 1e-6})
+        resolved = resolve(plan, bound)
+        assert isinstance(resolved, ResolvedPlan)
+        (launch,) = resolved.launches
+        found[rows, d] = launch.block[0]
+    assert found == SIZES
