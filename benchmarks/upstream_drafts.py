@@ -436,7 +436,7 @@ def page(rows: list[Row]) -> str:
         "| agrees | the same outputs agree with the float64 reference that the draft wrote because "
         f"it recognised the operator; `{NO_REFERENCE}` where it wrote none |",
         "",
-        "A shape or role that the draft guessed wrong can compile and can run: 20 drawn drafts "
+        "A shape or role that the draft guessed wrong can compile and can run: 34 drawn drafts "
         "were [compared with their launchers](#drafts-against-their-launchers) by hand. The cases "
         "are those of `astra-tui check DRAFT --case NAME`.",
         "",

@@ -116,11 +116,12 @@ class _Walk:
         owner = re.split(r"\.|->|\[", name)[0]
         kind = self.body.declared_type(owner, call)
         made = self.body.function.value_at(owner, call)
-        if "<" not in kind and isinstance(made, Node):
+        is_maker = isinstance(made, Node) and ("<" not in kind or text_of(made).startswith(kind))
+        if is_maker and isinstance(made, Node):
             kind = text_of(made).partition("(")[0]  # `const auto rows = Memory<Vec>::warp()`.
         is_vector = "<" in kind or kind in self.body.facts.aliases
         viewed = self.body.viewed(pointer, kind) if is_vector else pointer
-        if not rest and isinstance(made, Node):
+        if not rest and is_maker:
             # Made for a group of threads: which part is whose is not seen.
             return replace(viewed, width=0, lanes=None)
         if len(rest) != 1:

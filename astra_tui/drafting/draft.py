@@ -10,6 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from astra_tui.cuda_source.functions import function_name, parameters_of
+from astra_tui.cuda_source.syntax import one_line
 from astra_tui.cuda_source.translation import Declaration, Translation
 from astra_tui.drafting.answers import NO_ANSWERS, Answers, Ask
 from astra_tui.drafting.baseline import baseline_text, including_text, plan_text
@@ -122,6 +123,7 @@ def draft_task(
                 f"block={DEFAULT_BLOCK} and the shared memory in baseline.cu are guesses",
                 "plan.grid",
             )
+    _require_pointers(kernel)
     found = TensorReader(kernel, elements, sizes, accesses, ask).read(plan)
     task = TaskDraft(
         name=name,
@@ -216,6 +218,18 @@ def _instances(
         plan.launcher,
         elements.task[0],
         sizes.offered,
+    )
+
+
+def _require_pointers(kernel: KernelFunction) -> None:
+    """Raises UserError for a kernel none of whose parameters is a tensor of a task."""
+    if any(p.is_pointer for p in kernel.parameters):
+        return
+    taken = ", ".join(f"{p.type} {p.name}" for p in kernel.parameters) or "nothing"
+    raise UserError(
+        f"{kernel.name} takes no pointer to elements, but {one_line(taken, 300)}",
+        hint="a launch plan passes pointers and numbers: write them in place of classes such as "
+        "PyTorch's packed accessors, and draft that file",
     )
 
 

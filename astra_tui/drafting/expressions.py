@@ -55,6 +55,7 @@ PROPERTIES = {
     "maxThreadsPerMultiProcessor": "max_threads_per_sm",
     "sharedMemPerBlockOptin": "max_shared_memory_per_block",
 }
+_LARGEST_GRID = (2**31 - 1, 65535, 65535)
 _CAPABILITY = {"major": 9, "minor": 0}
 """The compute capability of the GPU that the lab compiles for: launchers choose kernels by it."""
 AXES = ("x", "y", "z")
@@ -428,8 +429,14 @@ class Rewriter:
         return None
 
     def _element(self, node: Node) -> Expression | None:
-        """An element of a table of the host code, where all of them are the same."""
-        table = self.symbols.definitions.get(text_of(node.child_by_field_name("argument")))
+        """An element of a table of the host code, where all of them are the same, or of the
+        largest grid that a device launches.
+        """
+        argument = text_of(node.child_by_field_name("argument"))
+        axis = integer_value(text_of(node.child_by_field_name("indices")).strip("[]"))
+        if argument.endswith("maxGridSize") and axis is not None and axis < len(_LARGEST_GRID):
+            return Integer(_LARGEST_GRID[axis])
+        table = self.symbols.definitions.get(argument)
         if table is None or table.type != "initializer_list":
             return None
         values = [self.expression(entry) for entry in arguments_of(table)]

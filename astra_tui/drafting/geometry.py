@@ -126,7 +126,10 @@ def read_launch(
     shared = answers.plan.shared or _shared(host, ask)
     given = zip(kernel.parameters, launch.arguments, strict=False)
     nulls = frozenset(p.name for p, a in given if p.is_pointer and text_of(a) in _NULLS)
-    nulls |= _answered_nulls(kernel, answers)
+    answered = _answered_nulls(kernel, answers)
+    for name in sorted(nulls - answered):
+        ask(f"{free_name(name)} is passed as null, and no argument of the task", "", launch.line)
+    nulls |= answered
     checked = host.conditions(ask)
     block = block or (Integer(DEFAULT_BLOCK),)
     return LaunchDraft(

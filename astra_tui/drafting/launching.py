@@ -496,7 +496,7 @@ class HostCode:
         if node.type == "call_expression":
             return True
         if node.type == "field_expression":
-            owner, _, part = text.rpartition(".")
+            owner, part = (text_of(node.child_by_field_name(f)) for f in ("argument", "field"))
             return part not in PROPERTIES and owner not in self.values
         known = {**self.source.constants, **self.source.helpers, **self.source.functions}
         if text in known or text in DEVICE_ATTRIBUTES or text in PROPERTIES:

@@ -171,17 +171,18 @@ class _Reading:
             term = Polynomial({rest: factor})
             groups[size_part] = groups.get(size_part, Polynomial()) + term
         found: list[tuple[Polynomial, Polynomial]] = []
+        more = _take_strides_of_sums(groups)
         for sizes, total in groups.items():
             if total.number is None:
-                found.extend(self._split_group(sizes, total))
+                found.extend(self._split_group(sizes, total, more.get(sizes, 0)))
         if not found:
             return [(constant(1), self.index)] if self.index.number is not None else None
         return sorted(found, key=lambda level: _magnitude(level[0]))
 
     def _split_group(
-        self, sizes: Monomial, total: Polynomial
+        self, sizes: Monomial, total: Polynomial, more: int
     ) -> Iterator[tuple[Polynomial, Polynomial]]:
-        stride = Polynomial({sizes: 1})
+        stride = Polynomial({sizes: 1}) + constant(more)
         factors = [f for m, f in total.terms.items() if m]
         step = greatest_divisor(factors)
         if not sizes:
@@ -297,6 +298,23 @@ class _Reading:
         return found
 
 
+def _take_strides_of_sums(groups: dict[Monomial, Polynomial]) -> dict[Monomial, int]:
+    """What is added to a size to make the stride: 1 for `row * (n + 1) + i`, which in an index is
+    `row * n + row + i`. The terms of such rows are taken out of the sum without a size.
+    """
+    found: dict[Monomial, int] = {}
+    for sizes, total in groups.items():
+        plain = groups.get((), Polynomial())
+        rows = {m: f for m, f in total.terms.items() if m}
+        whole = {divmod(plain.terms.get(m, 0), f) for m, f in rows.items()} if sizes else set()
+        if len(whole) == 1:
+            ((times, left_over),) = whole
+            if times > 0 and not left_over:
+                found[sizes] = times
+                groups[()] = plain - Polynomial(rows) * constant(times)
+    return found
+
+
 def _factor(index: Polynomial, sum_: Polynomial) -> Polynomial | None:
     """The product that a sum is multiplied with in an index, None where it is not there whole."""
     first, number = next(iter(sum_.terms.items()))
@@ -331,7 +349,7 @@ def _is_known(value: Polynomial) -> bool:
 
 
 def _magnitude(stride: Polynomial) -> tuple[bool, int, int, int]:
-    ((monomial, factor),) = stride.terms.items()
+    monomial, factor = max(stride.terms.items(), key=lambda term: len(term[0]))
     axes = [int(m[1]) for atom in monomial if (m := re.match(r"stride\(\w+, (\d)", atom.text))]
     return bool(axes), -min(axes, default=0), len(monomial), factor
 

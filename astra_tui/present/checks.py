@@ -21,6 +21,7 @@ from astra_tui.model.check import (
 from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.findings import Finding
 from astra_tui.model.sanitizer import SanitizerReport, sanitizer_words
+from astra_tui.model.task import Values
 from astra_tui.present.document import (
     Badge,
     Block,
@@ -147,13 +148,19 @@ def _failure(alike: Sequence[CaseResult], lines: _Text, again: str) -> Block:
     """The first of several cases that failed alike."""
     result, case = alike[0], alike[0].case
     more = f" and {pluralised(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
-    inputs = (f"inputs: {name}: {values}" for name, values in case.values.items())
+    inputs = (f"inputs: {name}: {_drawn(values)}" for name, values in case.values.items())
     parts = [*paragraphs(f"why: {case.why}", *inputs), *_what_is_wrong(result, lines)]
     if again and not case.is_of_plan:
         command = f"alone: {again} --case {shlex.quote(case.id)}"
         parts.append(Listing("", (Phrase(command),)))
     sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
     return Entry((badge(result.outcome), sizes), tuple(parts))
+
+
+def _drawn(values: Values) -> str:
+    """How an input is drawn, as the form of a case takes it: `uniform -1 1 nan`."""
+    low, high = values.low_text or f"{values.low:.6g}", values.high_text or f"{values.high:.6g}"
+    return " ".join((values.kind.value, low, high, *values.planted))
 
 
 def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> Block:

@@ -91,7 +91,8 @@ FACTS = {
 # What a kernel may do with a header; `o` is float*, `n` is int.
 USES = {
     "THC/THCAtomics.cuh": "c10::Half* half = reinterpret_cast<c10::Half*>(o);"
-    " gpuAtomicAdd(half, at::opmath_type<c10::Half>(n) * half[0]); atomicAdd(half + 1, half[0]);",
+    " gpuAtomicAdd(half, at::opmath_type<c10::Half>(n) * half[0]); atomicAdd(half + 1, half[0]);"
+    " if (half[0] < half[1] || half[0] == 0 || 1.0 > half[2] || half[3] >= 2.0f) half[0] = n;",
     "": "size_t a = n; int64_t b = n; *o = INFINITY + NAN + M_PI + INT_MAX + a + b; assert(n);",
     "array": "std::array<float, 4> a{}; a.fill(2.0f); a[n & 3] = o[0];"
     " std::array<int, 2> b = {1, 2}; for (float v : a) *o += v * b[n & 1];",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import tomllib
 
+import pytest
+
 from astra_tui.drafting.fitting import Contract
 from astra_tui.model.dtypes import DType
-from tests.drafting.reading import drafted
+from astra_tui.model.errors import UserError
+from tests.drafting.reading import drafted, texts
 
 SOURCE = """
 #include <cuda_fp16.h>
@@ -86,13 +89,16 @@ inline int GET_BLOCKS(const int n, const int threads = 512) {
 }
 
 template <typename T>
-__global__ void unpack(const unsigned char* packed, T* out, T* sums, int* counts, int rows, int n) {
+__global__ void unpack(const unsigned char* packed, T* out, T* sums, int* counts, int* ends,
+                       const bool* mask, int rows, int n) {
   packed += blockIdx.y * n;
   T* of_row = out + blockIdx.y * (2 * n);
   T* sum = sums;
   sum += blockIdx.y;
   int* end = counts;
   for (int i = threadIdx.x; i < n; i += 512) {
+    if (mask != nullptr && mask[i]) continue;
+    ends[blockIdx.y * (n + 1) + i] = i;
     of_row[i] = packed[i] & 15;
     of_row[i + n] = packed[i] >> 4;
     *end = i;
@@ -103,15 +109,18 @@ __global__ void unpack(const unsigned char* packed, T* out, T* sums, int* counts
 }
 
 template <typename T>
-void launch(const unsigned char* packed, T* out, T* sums, int* counts, int rows, int n) {
-  dim3 grid(GET_BLOCKS(n), rows);
-  unpack<<<grid, 512>>>(packed, out, sums, counts, rows, n);
+void launch(const unsigned char* packed, T* out, T* sums, int* counts, int* ends, int rows, int n,
+            const bool* mask = nullptr) {
+  int most = at::cuda::getCurrentDeviceProperties()->maxGridSize[1];
+  dim3 grid(std::min(GET_BLOCKS(n), most), rows);
+  unpack<<<grid, 512>>>(packed, out, sums, counts, ends, mask, rows, n);
 }
 
-void unpack_tensor(at::Tensor packed, at::Tensor out, at::Tensor sums, at::Tensor counts) {
+void unpack_tensor(at::Tensor packed, at::Tensor out, at::Tensor sums, at::Tensor counts,
+                   at::Tensor ends) {
   AT_ASSERTM(packed.max().item<int64_t>() < 256, "too large");
   launch(packed.data<unsigned char>(), out.data<c10::Half>(), sums.data<c10::Half>(),
-         counts.data<int>(), packed.size(0), packed.size(1));
+         counts.data<int>(), ends.data<int>(), packed.size(0), packed.size(1));
 }
 """
 
@@ -125,9 +134,22 @@ def test_pointers_are_followed_as_they_move() -> None:
     assert shapes["out"] == ["rows", "2 * n"]
     assert shapes["sums"] == ["rows"]
     roles = {name: argument["role"] for name, argument in task["args"].items()}
-    assert roles == {"packed": "in", "out": "out", "sums": "out", "counts": "out"}
+    assert shapes["ends"] == ["rows", "n + 1"]
+    assert roles == {"packed": "in", **dict.fromkeys(("out", "sums", "counts", "ends"), "out")}
+    assert "mask is passed as null, and no argument of the task" in texts(draft)
     assert task["args"]["packed"]["values"]["high"] == 255
-    assert "grid=(min(ceil_div(n, 512), 4096), rows) block=512" in draft.files["baseline.cu"]
+    assert (
+        "grid=(min(min(ceil_div(n, 512), 4096), 65535), rows) block=512"
+        in draft.files["baseline.cu"]
+    )
+
+
+def test_a_kernel_without_pointers_is_refused_with_what_it_takes() -> None:
+    taken = "at::PackedTensorAccessor32<float, 2> x"
+    source = f"#include <torch/extension.h>\n__global__ void scale({taken}) {{ x[0][0] = 1; }}"
+    with pytest.raises(UserError) as refused:
+        drafted("scale", source, "scale.cu")
+    assert "scale takes no pointer to elements, but at::PackedTensor" in refused.value.message
 
 
 def test_sizes_are_changed_as_little_as_a_contract_allows() -> None:

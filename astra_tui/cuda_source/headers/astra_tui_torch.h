@@ -87,6 +87,27 @@ ASTRA_OPERATORS(Float8_e4m3fn)
 ASTRA_OPERATORS(Float8_e5m2)
 #undef ASTRA_OPERATORS
 #undef ASTRA_OPERATOR
+
+// CUDA's own comparisons of halves fit as well as those of floats: these fit better than both.
+template <typename T>
+inline constexpr bool astra_is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <typename T> T astra_wide(T value) { return value; }
+inline float astra_wide(Half value) { return value; }
+inline float astra_wide(BFloat16 value) { return value; }
+template <typename A, typename B>
+using astra_compared = std::enable_if_t<(astra_is_half<A> || astra_is_half<B>) &&
+                                        (astra_is_half<A> || std::is_arithmetic_v<A>) &&
+                                        (astra_is_half<B> || std::is_arithmetic_v<B>)>;
+#define ASTRA_COMPARISON(OP) \
+  template <typename A, typename B, typename = astra_compared<A, B>> \
+  bool operator OP(const A& a, const B& b) { return astra_wide(a) OP astra_wide(b); }
+ASTRA_COMPARISON(<)
+ASTRA_COMPARISON(>)
+ASTRA_COMPARISON(<=)
+ASTRA_COMPARISON(>=)
+ASTRA_COMPARISON(==)
+ASTRA_COMPARISON(!=)
+#undef ASTRA_COMPARISON
 }  // namespace c10
 
 #define ASTRA_LDG(T) \

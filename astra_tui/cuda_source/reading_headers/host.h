@@ -309,6 +309,12 @@ struct Float8_e4m3fn;
 struct Float8_e4m3fnuz;
 struct Float8_e5m2;
 struct Guard { template <typename... A> Guard(A&&...); };
+template <typename T> struct DefaultPtrTraits {};
+template <typename T> struct RestrictPtrTraits {};
+template <typename T, size_t N, template <typename> class P = DefaultPtrTraits>
+struct PackedTensorAccessor32 : astra_any { int size(int) const; int stride(int) const; };
+template <typename T, size_t N, template <typename> class P = DefaultPtrTraits>
+struct PackedTensorAccessor64 : astra_any { int64_t size(int) const; int64_t stride(int) const; };
 struct Tensor {
   int64_t size(int64_t) const;
   int64_t stride(int64_t) const;
@@ -352,7 +358,10 @@ struct Tensor {
   template <typename T> T* mutable_data_ptr() const;
   void* const_data_ptr() const;
   void* mutable_data_ptr() const;
-  template <typename T, auto... N> astra_any packed_accessor32() const;
+  template <typename T, size_t N, template <typename> class P = DefaultPtrTraits>
+  PackedTensorAccessor32<T, N, P> packed_accessor32() const;
+  template <typename T, size_t N, template <typename> class P = DefaultPtrTraits>
+  PackedTensorAccessor64<T, N, P> packed_accessor64() const;
 };
 template <ScalarType T> struct astra_type { using type = float; };
 }  // namespace c10
