@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import os
+import pickle
+import shutil
 import signal
-from collections.abc import AsyncIterator, Iterator
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import hypothesis
 import msgspec
@@ -35,13 +39,18 @@ OWN_SOURCES = sorted(f for own in ROOT.glob("kernels/*/tuned.cu") for f in own.p
 """Those of the bundled tasks whose sources are ours; `tests/upstream` has the others."""
 
 from astra_tui.engine.lab import Lab  # noqa: E402
+from astra_tui.lab.cache import content_key  # noqa: E402
 from astra_tui.lab.check.oracle import Oracle  # noqa: E402
 from astra_tui.lab.check.oracle_worker import evaluate, load_reference  # noqa: E402
 from astra_tui.lab.compiler import Compiler  # noqa: E402
 from astra_tui.model.task import KernelTask, load_task  # noqa: E402
 from astra_tui.processes.child import Child, child_environment  # noqa: E402
 from astra_tui.rpc import Request  # noqa: E402
+from tests.engine.scripted import run_three_rounds  # noqa: E402
 from tests.quick import write_quick_task  # noqa: E402
+
+MadeOnce: TypeAlias = Callable[[str, Callable[[Path], object]], Path]
+"""Takes a name and what makes a folder of that name."""
 
 
 class OracleHere(Oracle):
@@ -78,9 +87,37 @@ def tasks() -> dict[str, KernelTask]:
 
 
 @pytest.fixture(scope="session")
-def quick_task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """Has a folder made by whichever process of this run needs it first, for all to read."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    shared.mkdir(exist_ok=True)
+
+    def folder_of(name: str, make: Callable[[Path], object]) -> Path:
+        folder, done = shared / name, shared / f"{name}.made"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return folder_of
+
+
+@pytest.fixture(scope="session")
+def quick_task(made_once: MadeOnce) -> KernelTask:
     """silu_and_mul cut down, see `tests/quick.py`."""
-    return load_task(write_quick_task(tmp_path_factory.mktemp("kernels")))
+    return load_task(made_once("quick", write_quick_task) / "silu_and_mul")
+
+
+@pytest.fixture(scope="session")
+def three_rounds(made_once: MadeOnce, quick_task: KernelTask) -> Path:
+    """A saved session on the emulator: a better, a wrong and a worse candidate."""
+    name = "silu_and_mul-20260101-120000"
+    return made_once("sessions", lambda f: run_three_rounds(f / name, quick_task)) / name
 
 
 @pytest.fixture(scope="session")
@@ -120,17 +157,36 @@ def kept_labs(
     monkeypatch.setattr(Lab, "close", keep)
 
 
+class LabAnswers:
+    """What labs on the emulator answered, in whichever process of this run."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def get(self, key: str) -> list[object] | None:
+        """All replies to a request, if it was answered before."""
+        try:
+            replies: list[object] = pickle.loads((self.folder / key).read_bytes())
+        except FileNotFoundError:
+            return None
+        return replies
+
+    def put(self, key: str, replies: list[object]) -> None:
+        """Keeps the replies to a request."""
+        with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
+            file.write(pickle.dumps(replies))
+        Path(file.name).rename(self.folder / key)
+
+
 @pytest.fixture(scope="session")
-def lab_answers() -> dict[object, list[object]]:
+def lab_answers(made_once: MadeOnce) -> LabAnswers:
     """What `known_answers` keeps."""
-    return {}
+    return LabAnswers(made_once("answers", lambda _: None))
 
 
 @pytest.fixture
 def known_answers(
-    kept_labs: None,
-    lab_answers: dict[object, list[object]],
-    monkeypatch: pytest.MonkeyPatch,
+    kept_labs: None, lab_answers: LabAnswers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lab on the emulator answers as one of an earlier test did that was asked just the same:
     for tests of what is made of the answers, where the first is of a lab at work.
@@ -138,9 +194,11 @@ def known_answers(
     ask = Lab.ask
 
     async def recall(lab: Lab, request: Request[object], **how: bool) -> AsyncIterator[object]:
-        key = lab.task.folder, lab.task.hash, type(request), msgspec.json.encode(request)
-        if key in lab_answers:
-            for reply in lab_answers[key]:
+        asked = type(request).__name__, msgspec.json.encode(request)
+        key = content_key(str(lab.task.folder), lab.task.hash, *asked)
+        known = lab_answers.get(key)
+        if known is not None:
+            for reply in known:
                 await asyncio.sleep(0)
                 yield reply
             return
@@ -150,18 +208,19 @@ def known_answers(
                 replies.append(reply)
                 yield reply
         if not lab.has_times:
-            lab_answers[key] = replies
+            lab_answers.put(key, replies)
 
     monkeypatch.setattr(Lab, "ask", recall)
 
 
 @pytest.fixture
-def lab_at_work(known_answers: None, lab_answers: dict[object, list[object]]) -> Iterator[None]:
+def lab_at_work(known_answers: None, lab_answers: LabAnswers, tmp_path: Path) -> Iterator[None]:
     """All that this test asks first is answered by a lab at work: for tests that stop one."""
-    before = dict(lab_answers)
-    lab_answers.clear()
+    before = lab_answers.folder
+    lab_answers.folder = tmp_path / "answers"
+    lab_answers.folder.mkdir()
     yield
-    lab_answers.update(before)
+    lab_answers.folder = before
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from astra_tui.lab.compiler import Build
 from astra_tui.lab.on_gpu import doctor, opening
 from astra_tui.model.compilation import Compilation
 from astra_tui.processes.child import Child
-from tests.conftest import ROOT
+from tests.cli.warm import ROOT
 from tests.gpu.kernels import MODULE, scripted_tools
 from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Script, Scripted
 

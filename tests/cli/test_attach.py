@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -19,23 +18,16 @@ from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.reading import JournalContents, read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell
 from tests.cli.engineer import PROMPT, Engineer, EngineProcess, children_of, wait_for
-from tests.quick import write_quick_task
+from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 SECRET = "sk-planted0123456789abcdef"
 RUN = ("run", "silu_and_mul", "--team", "playbook", "--session", "s", "--rounds", "1")
-
-Leave = Callable[[Engineer], object]
-WAYS = {
-    "killed": lambda engineer: engineer.dies(signal.SIGKILL),
-    "hung up": lambda engineer: (engineer.hangs_up(), engineer.process.wait(SECONDS)),
-    "terminated": lambda engineer: engineer.dies(signal.SIGTERM),
-}
 
 
 @pytest.fixture
 def shell(shell: Shell) -> Shell:
     """A folder whose silu_and_mul is a quick one."""
-    write_quick_task(shell.folder / "kernels")
+    write_quick_task(shell.folder / "kernels", SMALL_WORKLOAD)
     return shell
 
 
@@ -55,15 +47,16 @@ def assert_whole(shell: Shell, engines: int) -> SessionClosed:
     return closed
 
 
-@pytest.mark.parametrize(
-    ("way", "moment"),
-    [("hung up", "checking"), ("terminated", "PLAN "), ("killed", "PLAN ")],
-)
-def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell, way: str, moment: str) -> None:
+def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell) -> None:
     first = Engineer(shell, *RUN, OPENAI_API_KEY=SECRET)
-    first.sees(moment)
+    first.sees("checking")
     engine = EngineProcess.of(shell.folder / "s")
-    WAYS[way](first)
+    first.hangs_up()
+    first.process.wait(SECONDS)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        next_one = Engineer(shell, "attach", name="eve")
+        next_one.sees("PLAN ")
+        next_one.dies(number)
     back = Engineer(shell, "attach", name="bob")
     assert "round 0: the baseline" in back.answers("a")
     assert "(hunk 1)" in back.answers("a")
@@ -82,9 +75,21 @@ def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell, way: str, mo
     assert not [f for f in files if SECRET.encode() in f.read_bytes()]
 
 
-def test_the_first_decision_wins_and_the_other_terminal_is_told(shell: Shell) -> None:
+def test_the_first_decision_wins_and_all_who_look_on_are_told(shell: Shell) -> None:
     ada = Engineer(shell, *RUN)
     ada.sees(PROMPT)
+    without_terminal = subprocess.Popen(
+        [*COMMAND, "attach"],
+        cwd=shell.folder,
+        env=shell.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert without_terminal.stderr is not None
+    while "plan 1" not in (line := without_terminal.stderr.readline()):
+        assert line, "it ended before"
     bob = Engineer(shell, "attach", "s", name="bob")
     bob.answers("r too bold")
     assert "plan rejected by engineer bob: too bold" in ada.sees("too bold")
@@ -94,6 +99,11 @@ def test_the_first_decision_wins_and_the_other_terminal_is_told(shell: Shell) ->
         code, last_words = engineer.leaves()
         assert code == ExitCode.OK, last_words
         assert "ended    finished" in last_words
+    out, told = without_terminal.communicate(timeout=SECONDS)
+    assert without_terminal.returncode == ExitCode.OK
+    assert PROMPT not in told
+    assert "plan rejected by engineer bob: too bold" in told
+    assert "ended    finished" in out
     first, *others = journal_of(shell).state().decisions.values()
     assert (first.status, first.by.name) == (ApprovalStatus.REJECTED, "bob")
     assert {d.by.name for d in others} == {"bob"}
@@ -129,43 +139,25 @@ def test_an_edit_that_comes_too_late_is_refused_and_kept(shell: Shell) -> None:
     assert "ended    finished" in said
 
 
-def test_an_edited_plan_goes_on(shell: Shell) -> None:
+def test_an_edited_plan_goes_on_and_later_questions_are_accepted_where_one_says_so(
+    shell: Shell,
+) -> None:
     editor = shell.folder / "editor"
     editor.write_text('#!/bin/sh\nsed -i \'s/"value": 16/"value": 8/\' "$1"\n', "utf-8")
     editor.chmod(0o700)
     ada = Engineer(shell, *RUN, EDITOR=str(editor))
-    ada.answers("e")
-    assert "plan edited by engineer ada" in ada.ends()[1]
-    (decision, *_) = journal_of(shell).state().decisions.values()
-    assert decision.plan is not None
-    assert decision.plan.parameters[0].value == 8
-    assert not list((shell.folder / "home").rglob("edit.json")), "the engine has it"
-
-
-def test_questions_after_the_open_one_are_accepted_when_the_engineer_says_so(shell: Shell) -> None:
-    ada = Engineer(shell, *RUN)
     ada.answers("auto all")
-    ada.answers("a")
+    ada.answers("e")
     code, last_words = ada.leaves()
     assert code == ExitCode.OK, last_words
     assert "auto: everything, set by engineer ada" in last_words
+    assert "plan edited by engineer ada" in last_words
     plan, *others = journal_of(shell).state().decisions.values()
     assert plan.by.describe() == "engineer ada"
+    assert plan.plan is not None
+    assert plan.plan.parameters[0].value == 8
     assert {decision.by.describe() for decision in others} == {"policy auto, set by ada"}
-
-
-def test_a_detached_engine_goes_on_and_says_how_to_come_back(shell: Shell) -> None:
-    ada = Engineer(shell, *RUN)
-    ada.answers("d")
-    code, last_words = ada.leaves()
-    assert code == ExitCode.OK, last_words
-    assert "reattach with: astra-tui attach s" in last_words
-    assert shell.run("ps").out.splitlines()[1].split()[:3] == ["s", "silu_and_mul", "waiting"]
-    refused = shell.run("run", "silu_and_mul", "--session", "s", "--headless")
-    assert refused.code == ExitCode.BAD_INPUT
-    assert "writes this session" in refused.err
-    assert "come to it: astra-tui attach s" in refused.err
-    assert shell.run("stop", "s").code == ExitCode.OK
+    assert not list((shell.folder / "home").rglob("edit.json")), "the engine has it"
 
 
 def test_an_engine_that_nobody_comes_back_to_ends_by_itself(shell: Shell) -> None:
@@ -257,7 +249,15 @@ def test_ctrl_c_cancels_the_run(shell: Shell) -> None:
     assert (closed.reason, closed.message) == (StopReason.CANCELLED, "cancelled by engineer ada")
 
 
-def test_a_second_ctrl_c_does_not_wait_for_the_engine(shell: Shell) -> None:
+def test_a_signal_ends_the_engine_cleanly_and_a_second_ctrl_c_does_not_wait_for_it(
+    shell: Shell,
+) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.sees(PROMPT)
+    os.kill(EngineProcess.of(shell.folder / "s").pid, signal.SIGTERM)
+    code, last_words = ada.leaves()
+    assert code == ExitCode.INTERRUPTED, last_words
+    assert assert_whole(shell, engines=1).reason is StopReason.CANCELLED
     ada = Engineer(shell, *RUN)
     ada.sees(PROMPT)
     engine = EngineProcess.of(shell.folder / "s")
@@ -270,26 +270,27 @@ def test_a_second_ctrl_c_does_not_wait_for_the_engine(shell: Shell) -> None:
     assert "reattach with: astra-tui attach s" in last_words
     os.kill(engine.pid, signal.SIGCONT)
     engine.ends()
-    assert assert_whole(shell, engines=1).reason is StopReason.CANCELLED
+    assert assert_whole(shell, engines=2).reason is StopReason.CANCELLED
 
 
-def test_a_signal_ends_the_engine_cleanly(shell: Shell) -> None:
-    ada = Engineer(shell, *RUN)
-    ada.sees(PROMPT)
-    os.kill(EngineProcess.of(shell.folder / "s").pid, signal.SIGTERM)
-    code, last_words = ada.leaves()
-    assert code == ExitCode.INTERRUPTED, last_words
-    assert assert_whole(shell, engines=1).reason is StopReason.CANCELLED
-
-
-def test_which_engine_is_meant_has_to_be_clear(shell: Shell) -> None:
+def test_detached_engines_go_on_and_which_one_is_meant_has_to_be_clear(shell: Shell) -> None:
     none = shell.run("attach")
     assert (none.code, none.out) == (ExitCode.FAILED, "")
     assert none.err.startswith("astra-tui: no engine runs\n")
     runs = [Engineer(shell, *RUN, "--session", name) for name in ("one", "two")]
-    for run in runs:
+    for run, name in zip(runs, ("one", "two"), strict=True):
         run.answers("d")
-        assert run.leaves()[0] == ExitCode.OK
+        code, last_words = run.leaves()
+        assert code == ExitCode.OK, last_words
+        assert f"reattach with: astra-tui attach {name}" in last_words
+    rows = shell.run("ps").out.splitlines()[1:]
+    assert {tuple(row.split()[:3]) for row in rows} == {
+        (name, "silu_and_mul", "waiting") for name in ("one", "two")
+    }
+    refused = shell.run("run", "silu_and_mul", "--session", "one", "--headless")
+    assert refused.code == ExitCode.BAD_INPUT
+    assert "writes this session" in refused.err
+    assert "come to it: astra-tui attach one" in refused.err
     several = shell.run("attach")
     assert several.code == ExitCode.BAD_INPUT
     assert several.err == "astra-tui: 2 engines run\n  name one: one, two\n"
@@ -306,32 +307,6 @@ def test_which_engine_is_meant_has_to_be_clear(shell: Shell) -> None:
     assert ended.code == ExitCode.FAILED
     assert "two: no engine works on session './two'" in ended.err
     assert "astra-tui replay ./two, or resume it: astra-tui resume ./two" in ended.err
-
-
-def test_without_a_terminal_attach_only_shows(shell: Shell) -> None:
-    ada = Engineer(shell, *RUN)
-    ada.sees(PROMPT)
-    watching = subprocess.Popen(
-        [*COMMAND, "attach"],
-        cwd=shell.folder,
-        env=shell.environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert watching.stderr is not None
-    while "plan 1" not in (line := watching.stderr.readline()):
-        assert line, "it ended before"
-    ada.types("r no\n")
-    ada.answers("a")
-    ada.answers("a")
-    assert ada.leaves()[0] == ExitCode.OK
-    out, told = watching.communicate(timeout=SECONDS)
-    assert watching.returncode == ExitCode.OK
-    assert PROMPT not in told
-    assert "plan rejected by engineer ada: no" in told
-    assert "ended    finished" in out
 
 
 def test_the_process_of_the_front_end_stays_light(shell: Shell) -> None:

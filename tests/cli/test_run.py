@@ -18,7 +18,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.sessions.reading import read_journal
 from tests.cli.command import COMMAND, SECONDS, Outcome, Shell
 from tests.cli.engineer import Engineer
-from tests.quick import write_quick_task
+from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 PLAYBOOK = ("run", "silu_and_mul", "--team", "playbook")
 ONE_ROUND = (*PLAYBOOK, "--headless", "--rounds", "1")
@@ -28,7 +28,7 @@ SECRET = "sk-planted0123456789abcdef"
 @pytest.fixture
 def shell(shell: Shell) -> Shell:
     """A folder whose silu_and_mul is a quick one."""
-    write_quick_task(shell.folder / "kernels")
+    write_quick_task(shell.folder / "kernels", SMALL_WORKLOAD)
     return shell
 
 
@@ -42,12 +42,12 @@ def report_of(outcome: Outcome) -> dict[str, Any]:
 
 
 def test_the_same_better_kernel_twice_and_no_secret_in_the_sessions(shell: Shell) -> None:
-    arguments = (*PLAYBOOK, "--approve", "auto", "--headless", "--rounds", "2", "--json")
+    arguments = (*PLAYBOOK, "--approve", "auto", "--headless", "--rounds", "1", "--json")
     runs = [shell.run(*arguments, "--session", name, OPENAI_API_KEY=SECRET) for name in ("a", "b")]
     assert [run.code for run in runs] == [ExitCode.OK, ExitCode.OK]
     first, second = map(report_of, runs)
     assert {"task", "team", "device", "session", "baseline", "best", "rounds"} <= set(first)
-    assert (first["team"], first["device"], len(first["rounds"])) == ("playbook", "emulator", 2)
+    assert (first["team"], first["device"], len(first["rounds"])) == ("playbook", "emulator", 1)
     before, after = first["baseline"]["counters"], first["best"]["counters"]
     assert after["requests"] < before["requests"]
     assert after["warp_instructions"] < before["warp_instructions"]

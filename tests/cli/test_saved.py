@@ -19,7 +19,7 @@ from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import journal_path, read_journal
 from tests.cli.command import Shell
 from tests.cli.test_json import decoded
-from tests.quick import write_quick_task
+from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 PLAYBOOK = ("--headless", "--team", "playbook", "--device", "emulator", "--approve", "auto")
 SESSION = Path("sessions") / "one"
@@ -30,7 +30,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a task in kernels/ and a session of two rounds in sessions/one."""
     place = tmp_path_factory.mktemp("recorded")
     (place / "home").mkdir()
-    write_quick_task(place / "kernels")
+    write_quick_task(place / "kernels", SMALL_WORKLOAD)
     runtime = str(tmp_path_factory.mktemp("run"))
     ran = Shell(place, {"XDG_RUNTIME_DIR": runtime}).run(
         "run", "silu_and_mul", *PLAYBOOK, "--rounds", "2", "--session", str(SESSION)
@@ -111,7 +111,7 @@ def test_verify_finds_everything_again(shell: Shell) -> None:
         assert candidate.problems == ()
         assert candidate.cases > 40
         assert all(c.recorded == c.measured for c in candidate.counters)
-        assert max(c.measured for c in candidate.counters) > 1000
+        assert max(c.measured for c in candidate.counters) > 100
 
 
 def test_what_was_altered_is_named_and_not_run(shell: Shell, saved: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_reference_that_only_a_session_names_is_not_run_without_trust(
     shell: Shell, recorded: Path
 ) -> None:
     gift = shell.folder / "gift"
-    mine = write_quick_task(gift).rename(gift / "kernel")
+    mine = write_quick_task(gift, SMALL_WORKLOAD).rename(gift / "kernel")
     evil = mine / "reference.py"
     mark = shell.folder / "it-was-run"
     harmful = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n"
@@ -314,17 +314,17 @@ def test_two_candidates_beside_each_other(shell: Shell) -> None:
 
 @pytest.mark.usefixtures("saved")
 def test_bisect_asks_the_ends_first(shell: Shell) -> None:
-    flags = ("--slower", "16x4096", "--counter", "requests", "--device", "emulator")
+    flags = ("--slower", "8x128", "--counter", "requests", "--device", "emulator")
     outcome = shell.run("bisect", "one", *flags, "--json")
     answer = decoded(outcome, answers.BisectAnswer)
     assert (outcome.code, answer.round, len(answer.steps)) == (ExitCode.FAILED, None, 1)
     assert "has no such regression; 1 of 3 candidates" in answer.message
     for flags, told in (
         ((), "say --error BOUND, or --slower"),
-        (("--slower", "16x409"), "did you mean '16x4096'"),
+        (("--slower", "8x12"), "did you mean '8x128'"),
         (("--error", "1", "--good", "r7"), "in r7 nothing was accepted"),
     ):
         refused = shell.run("bisect", "one", *flags)
         assert (refused.code, told in refused.err) == (ExitCode.BAD_INPUT, True), refused.err
-    timed = shell.run("bisect", "one", "--slower", "16x4096", "--device", "emulator")
+    timed = shell.run("bisect", "one", "--slower", "8x128", "--device", "emulator")
     assert (timed.code, "--counter" in timed.err) == (ExitCode.UNSUPPORTED, True)

@@ -18,7 +18,7 @@ from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.reading import journal_path, read_journal
 from tests.cli.command import Shell
 from tests.conftest import ROOT
-from tests.quick import write_quick_task
+from tests.quick import SMALL_WORKLOAD, write_quick_task
 from tests.sessions.samples import EXPERIENCE
 
 ENGINE = """
@@ -49,7 +49,7 @@ asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
 def waiting(shell: Shell) -> Iterator[Path]:
     """The folder of a session whose engine waits for the decision on a plan."""
     folder = shell.folder / "sessions" / "mine"
-    task = write_quick_task(shell.folder / "kernels")
+    task = write_quick_task(shell.folder / "kernels", SMALL_WORKLOAD)
     process = subprocess.Popen(
         [sys.executable, "-c", ENGINE, str(folder), str(task)],
         cwd=ROOT,

@@ -28,10 +28,7 @@ dims = { tokens = 8, d = 128 }
 @pytest.fixture
 def scripted(shell: Shell) -> Shell:
     """A folder with a quick silu_and_mul whose grid-stride kernel is fastest with 512 threads."""
-    task = write_quick_task(shell.folder / "kernels")
-    text = (task / "task.toml").read_text(encoding="utf-8")
-    settings, _, _ = text.partition("[[workloads]]")
-    (task / "task.toml").write_text(settings + WORKLOADS, encoding="utf-8")
+    task = write_quick_task(shell.folder / "kernels", WORKLOADS)
     baseline = (task / "baseline.cu").read_text(encoding="utf-8")
     (task / "tuned.cu").write_text(baseline, encoding="utf-8")
     times = "64=70 128=60 256=50 512=40 1024=55"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -10,7 +11,6 @@ import pytest
 
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import Event, TimingFinished
-from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import (
     Caveat,
     Floor,
@@ -24,7 +24,6 @@ from astra_tui.model.timing import (
 from astra_tui.present.report import as_html, as_markdown, compose
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal import Journal, Redactor
-from tests.engine.scripted import run_three_rounds
 from tests.present.page import Page
 from tests.sessions.samples import (
     BASELINE,
@@ -105,9 +104,9 @@ def written(tmp_path: Path) -> Written:
 
 
 @pytest.fixture(scope="session")
-def emulated(tmp_path_factory: pytest.TempPathFactory, quick_task: KernelTask) -> Path:
+def emulated(tmp_path_factory: pytest.TempPathFactory, three_rounds: Path) -> Path:
     """A real session on the emulator: a better, a wrong and a worse candidate."""
-    return run_three_rounds(tmp_path_factory.mktemp("sessions") / "emulated", quick_task)
+    return shutil.copytree(three_rounds, tmp_path_factory.mktemp("sessions") / "emulated")
 
 
 def html_of(folder: Path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astra_tui.model.task import KernelTask
-from tests.engine.scripted import ScriptedTeam, run_three_rounds, three_steps
+from tests.engine.scripted import ScriptedTeam, three_steps
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,5 @@ def team(task: KernelTask) -> ScriptedTeam:
 
 
 @pytest.fixture(scope="session")
-def saved(tmp_path_factory: pytest.TempPathFactory, quick_task: KernelTask) -> Path:
-    """A session with a better, a wrong and a worse candidate."""
-    name = "silu_and_mul-20260101-120000"
-    return run_three_rounds(tmp_path_factory.mktemp("sessions") / name, quick_task)
+def saved(three_rounds: Path) -> Path:
+    return three_rounds

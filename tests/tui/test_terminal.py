@@ -22,7 +22,7 @@ from astra_tui.sessions.reading import read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell, open_terminal, read_terminal
 from tests.cli.conftest import shell  # noqa: F401 - a fixture
 from tests.cli.engineer import _take_terminal
-from tests.quick import write_quick_task
+from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 PATIENCE = 2.5
 """Seconds without output after which someone presses a key again.
@@ -124,7 +124,7 @@ def outcomes(folder: Path) -> list[Outcome]:
 
 def test_run_edit_hang_up_attach_and_finish(shell: Shell) -> None:  # noqa: F811
     """A plan accepted, its code edited in $EDITOR, the terminal lost; attached, a plan rejected."""
-    write_quick_task(shell.folder / "kernels")
+    write_quick_task(shell.folder / "kernels", SMALL_WORKLOAD)
     folder = shell.folder / "s"
     editor = f"{shlex.quote('sed')} -i '1i // mine'"
     run = ("run", "silu_and_mul", "--team", "playbook", "--rounds", "2", "--session", "s")
@@ -150,7 +150,7 @@ def test_run_edit_hang_up_attach_and_finish(shell: Shell) -> None:  # noqa: F811
 
 def test_nothing_is_written_over_an_editor(shell: Shell) -> None:  # noqa: F811
     """Someone else decides while the editor is open: told behind it, and the edit is kept."""
-    write_quick_task(shell.folder / "kernels")
+    write_quick_task(shell.folder / "kernels", SMALL_WORKLOAD)
     go_on = shell.folder / "go-on"
     editor = shell.folder / "editor.sh"
     editor.write_text(

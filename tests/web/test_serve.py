@@ -23,7 +23,7 @@ from astra_tui.sessions.reading import read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell
 from tests.cli.conftest import shell  # noqa: F401 - a fixture
 from tests.conftest import ROOT
-from tests.quick import write_quick_task
+from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 SESSION = "one"
 RUN = f"run silu_and_mul --team playbook --device emulator --rounds 1 --session {SESSION}"
@@ -36,7 +36,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 @pytest.fixture
 def address(shell: Shell, request: pytest.FixtureRequest) -> Iterator[str]:  # noqa: F811
     """Where a server shows the screen of a command."""
-    write_quick_task(shell.folder / "kernels")
+    write_quick_task(shell.folder / "kernels", SMALL_WORKLOAD)
     with subprocess.Popen(
         [*COMMAND, "serve", request.param, "--port", "0"],
         cwd=shell.folder,
