@@ -11,6 +11,7 @@ import gc
 import importlib
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -90,6 +91,7 @@ def main() -> None:
     for name in IMPORTED:
         importlib.import_module(f"astra_tui.{name}")
     gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Whoever asks ends, and so does this.
     while True:
         data, streams, _, _ = socket.recv_fds(asked, _LONGEST, 3)
         if not data:
@@ -104,6 +106,7 @@ def main() -> None:
         _, status = os.waitpid(pid, 0)
         asked.send(msgspec.json.encode(os.waitstatus_to_exitcode(status)))
     asked.close()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
