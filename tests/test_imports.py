@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 import grimp
@@ -59,6 +60,7 @@ MAX_FOR_HELP = 165
 """The same for the help on any command: half of them are click's and Python's own."""
 
 
+@cache
 def modules_after(statement: str) -> list[str]:
     """The modules loaded in a fresh process by a statement, beyond those of Python itself."""
     script = (

@@ -94,15 +94,13 @@ def test_all_engines_are_stopped(shell: Shell, waiting: Path) -> None:
     assert (none.code, none.err) == (ExitCode.FAILED, "no engine runs\n")
 
 
-def test_an_engine_is_stopped_by_its_folder(shell: Shell, waiting: Path) -> None:
-    assert shell.run("stop", "sessions/mine").code == ExitCode.OK
-    assert writer_of(waiting) is None
-
-
-def test_sessions_are_listed_with_their_damage(shell: Shell, waiting: Path) -> None:
+def test_an_engine_is_stopped_by_its_folder_and_sessions_are_listed_with_their_damage(
+    shell: Shell, waiting: Path
+) -> None:
     rows = shell.run("sessions").out.splitlines()
     assert rows[1].split()[:5] == ["mine", "silu_and_mul", "playbook", "emulator", "waiting"]
-    shell.run("stop", "mine")
+    assert shell.run("stop", "sessions/mine").code == ExitCode.OK
+    assert writer_of(waiting) is None
     with journal_path(waiting).open("ab") as journal:
         journal.write(b'{"seq":')
 

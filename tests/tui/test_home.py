@@ -33,7 +33,7 @@ from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.line_view import LinesView
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
-from tests.quick import write_quick_task
+from tests.quick import SMALL_WORKLOAD, write_quick_task
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, working
 
 
@@ -99,10 +99,14 @@ async def test_sessions_are_listed_with_what_came_of_them_and_replayed(
 
 
 @on_a_loop
-async def test_a_session_begins_here_and_is_left_running(tmp_path: Path) -> None:
+async def test_a_session_begins_here_and_is_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The engine is a process of its own."""
+    write_quick_task(tmp_path / "kernels", SMALL_WORKLOAD)
+    monkeypatch.chdir(tmp_path)
     async with at_home(tmp_path) as desk:
-        await desk.press("home", "down", "down", "enter")
+        await desk.press("home", "enter")
         await desk.until(lambda: desk.app.screen.query("#rounds"), "the form")
         await desk.press("ctrl+s")
         await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
@@ -111,7 +115,8 @@ async def test_a_session_begins_here_and_is_left_running(tmp_path: Path) -> None
         desk.clock.advance(2)
         await desk.press("x")
         await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
-    assert [s.status for s in list_sessions(tmp_path, session_entry)] == ["closed"]
+    (session,) = list_sessions(tmp_path, session_entry)
+    assert (session.task, session.status) == ("silu_and_mul", "closed")
 
 
 @on_a_loop

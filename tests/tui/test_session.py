@@ -22,6 +22,7 @@ from astra_tui.sessions.reading import read_journal
 from astra_tui.tui.app_io import Preferences
 from astra_tui.tui.source import start
 from tests.engine.scripted import ASK, AUTO, ScriptedTeam, settings_of
+from tests.quick import SMALL_WORKLOAD, write_quick_task
 from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated, working
 
 
@@ -406,10 +407,11 @@ async def test_a_case_is_added_by_hand_and_a_wrong_one_is_refused(
 
 @on_a_loop
 async def test_an_engine_that_dies_loses_nothing_and_a_run_that_ended_gets_more_rounds(
-    tmp_path: Path, task: KernelTask
+    tmp_path: Path,
 ) -> None:
+    task = write_quick_task(tmp_path / "kernels", SMALL_WORKLOAD)
     settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, rounds=1)
-    request = RunRequest(str(task.folder), settings, folder=str(tmp_path / "s"))
+    request = RunRequest(str(task), settings, folder=str(tmp_path / "s"))
     preferences = Preferences(request_for=lambda _task: request)
     async with seated(partial(start, request), preferences=preferences) as desk:
         await desk.asked("plan")
