@@ -62,6 +62,11 @@ from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.open_point import OpenPoint
 
+_OFFSETS = (
+    ' (an element is read with the one after it: where they never fall, { kind = "offsets", '
+    'low = 0, high = "DIMENSION" })'
+)
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -379,10 +384,11 @@ def _ask_to_confirm(task: TaskDraft, elements: ElementTypes, ask: OpenPoints) ->
             ask(f"{s.name}: the draft tries {tried}; say which values are used", f"args.{s.name}")
     for t in task.tensors:
         if t.dtype is not None and not t.dtype.is_float and t.is_input:
+            held = f"indices into {t.choices}" if t.choices else t.dtype.value
+            drawn = t.values or f"0 to {highest_value(t)}"
             ask(
-                f"{t.name} holds {f'indices into {t.choices}' if t.choices else t.dtype.value}: "
-                f"the draft draws {t.values or f'0 to {highest_value(t)}'}; say which values are "
-                "valid",
+                f"{t.name} holds {held}: the draft draws {drawn}; say which values are valid"
+                + (_OFFSETS if t.has_neighbours else ""),
                 f"args.{t.name}.values",
             )
     for t in task.tensors:

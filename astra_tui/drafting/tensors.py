@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from astra_tui.cuda_source.functions import Variable
 from astra_tui.cuda_source.polynomial import constant
 from astra_tui.cuda_source.syntax import one_line
-from astra_tui.drafting.accesses import UNKNOWN, UPDATE, WRITE, Access, accesses_of, wait_in
+from astra_tui.drafting.accesses import READ, UNKNOWN, UPDATE, WRITE, Access, accesses_of, wait_in
 from astra_tui.drafting.answers import Ask
 from astra_tui.drafting.body import Facts, Pointer
 from astra_tui.drafting.elements import ElementTypes
@@ -57,6 +57,9 @@ class TensorDraft:
 
     is_stable: bool = False
     """Whether the kernel reads it before it waits for the launches before."""
+
+    has_neighbours: bool = False
+    """Whether an element is read with the one after it, as of offsets."""
 
     @property
     def is_input(self) -> bool:
@@ -312,7 +315,12 @@ class TensorReader:
             not evidence.startswith("a guess"),
             self._values(parameter, sizes),
             is_stable=role is ArgumentRole.IN and self._is_read_early(parameter),
+            has_neighbours=self._has_neighbours(parameter),
         )
+
+    def _has_neighbours(self, parameter: Variable) -> bool:
+        read = {a.index for a in self._of(parameter) if a.kind == READ}
+        return any((one - other).number == 1 for one in read for other in read)
 
     def _is_read_early(self, parameter: Variable) -> bool:
         """Whether a kernel with programmatic dependent launch reads a tensor before it waits."""

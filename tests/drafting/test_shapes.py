@@ -90,7 +90,7 @@ inline int GET_BLOCKS(const int n, const int threads = 512) {
 
 template <typename T>
 __global__ void unpack(const unsigned char* packed, T* out, T* sums, int* counts, int* ends,
-                       const bool* mask, int rows, int n) {
+                       const bool* mask, const int* starts, int rows, int n) {
   packed += blockIdx.y * n;
   T* of_row = out + blockIdx.y * (2 * n);
   T* sum = sums;
@@ -101,7 +101,7 @@ __global__ void unpack(const unsigned char* packed, T* out, T* sums, int* counts
     ends[blockIdx.y * (n + 1) + i] = i;
     of_row[i] = packed[i] & 15;
     of_row[i + n] = packed[i] >> 4;
-    *end = i;
+    *end = starts[blockIdx.y + 1] - starts[blockIdx.y];
     end += 512;
   }
   sum[0] = 0;
@@ -109,18 +109,19 @@ __global__ void unpack(const unsigned char* packed, T* out, T* sums, int* counts
 }
 
 template <typename T>
-void launch(const unsigned char* packed, T* out, T* sums, int* counts, int* ends, int rows, int n,
-            const bool* mask = nullptr) {
+void launch(const unsigned char* packed, T* out, T* sums, int* counts, int* ends, const int* starts,
+            int rows, int n, const bool* mask = nullptr) {
   int most = at::cuda::getCurrentDeviceProperties()->maxGridSize[1];
   dim3 grid(std::min(GET_BLOCKS(n), most), rows);
-  unpack<<<grid, 512>>>(packed, out, sums, counts, ends, mask, rows, n);
+  unpack<<<grid, 512>>>(packed, out, sums, counts, ends, mask, starts, rows, n);
 }
 
 void unpack_tensor(at::Tensor packed, at::Tensor out, at::Tensor sums, at::Tensor counts,
-                   at::Tensor ends) {
+                   at::Tensor ends, at::Tensor starts) {
   AT_ASSERTM(packed.max().item<int64_t>() < 256, "too large");
   launch(packed.data<unsigned char>(), out.data<c10::Half>(), sums.data<c10::Half>(),
-         counts.data<int>(), ends.data<int>(), packed.size(0), packed.size(1));
+         counts.data<int>(), ends.data<int>(), starts.data<int>(), packed.size(0),
+         packed.size(1));
 }
 """
 
@@ -135,7 +136,13 @@ def test_pointers_are_followed_as_they_move() -> None:
     assert shapes["sums"] == ["rows"]
     roles = {name: argument["role"] for name, argument in task["args"].items()}
     assert shapes["ends"] == ["rows", "n + 1"]
-    assert roles == {"packed": "in", **dict.fromkeys(("out", "sums", "counts", "ends"), "out")}
+    assert shapes["starts"] == ["rows + 1"]
+    assert any("starts holds int32" in t and '"offsets"' in t for t in texts(draft))
+    assert roles == {
+        "packed": "in",
+        "starts": "in",
+        **dict.fromkeys(("out", "sums", "counts", "ends"), "out"),
+    }
     assert "mask is passed as null, and no argument of the task" in texts(draft)
     assert task["args"]["packed"]["values"]["high"] == 255
     assert (
