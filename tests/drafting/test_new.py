@@ -120,7 +120,7 @@ def test_an_opaque_grid_is_named_with_its_line() -> None:
 
 
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_damaged_source_gives_a_draft_or_an_error_for_the_user(data: st.DataObject) -> None:
     names = ["rope_inplace", "softmax_rows", "packed_add", "matmul_tiled"]
     text = (SOURCES / f"{data.draw(st.sampled_from(names))}.cu").read_text()
