@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from astra_tui.model.events import CheckStarted, CopyFound, ProfileTaken
+from astra_tui.model.events import CheckStarted, CopyFound, ParentChoice, ProfileTaken
+from astra_tui.model.settings import SearchKind
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import PlanAnswer
 from astra_tui.model.verdict import Outcome
+from astra_tui.present.events import describe
+from astra_tui.present.words import where_measured
+from astra_tui.sessions.branches import find_intact_place, fork_session
+from astra_tui.sessions.journal import Redactor
 from tests.engine.scripted import (
     AUTO,
+    ENGINEER,
     ScriptedTeam,
     Session,
     Sources,
@@ -84,3 +92,69 @@ def test_copies_are_neither_checked_nor_profiled_again(tmp_path, task, sources):
     assert state.best in checked
     again = resume(tmp_path / "s", task, ScriptedTeam(steps), settings)
     assert again.engine.state == state
+
+
+def test_winners_of_one_round_are_merged_in_the_next(tmp_path, task, sources):
+    """Two plans of a round are better, one becomes the best, and the next round has both."""
+    fast = sources.baseline.replace("expf(-gate)", "__expf(-gate)")
+    both = sources.better + "// both\n"
+    steps = [Step("wide", (sources.better,)), Step("fast", (fast,)), Step("both", (both,))]
+    settings = settings_of(
+        AUTO, rounds=2, candidates=2, repairs=0, reflections=0, search=SearchKind.ARCHIVE
+    )
+    team = ScriptedTeam(steps)
+    session = run(start(tmp_path / "s", task, team, settings))
+    state = session.engine.state
+    first, second = state.rounds[1:]
+    wide, quick = (p.attempts[0].candidate for p in first.proposals)
+    assert [p.verdict.outcome for p in first.proposals] == [Outcome.BETTER, Outcome.BETTER]
+    assert first.best == wide
+    assert (second.base, second.other, second.why) == (wide, quick, ParentChoice.MERGE)
+    told = next(b.second for b in team.briefs if b.second is not None)
+    assert (told.source, told.ancestor, told.done) == (fast, sources.baseline, ("fast",))
+    assert told.ratios["warp_instructions"] < 1
+    assert second.proposals[0].verdict.reasons[0] == (
+        "the same machine code as that of plan 1 of round 1"
+    )
+    log = [told.words for e in session.events if (told := describe(e)) is not None]
+    assert f"round 2, from {wide[:12]} of round 1, to be merged with {quick[:12]}" in log
+    # A branch from before the choice makes the same one, whatever came after it.
+    timeline, place = find_intact_place(tmp_path / "s", "r1")
+    fork_session(tmp_path / "s", timeline, place, tmp_path / "b", Redactor(), ENGINEER)
+    branch = run(resume(tmp_path / "b", task, ScriptedTeam(steps), settings))
+    assert branch.engine.state.rounds[2].other == quick
+    greedy = replace(settings, search=SearchKind.GREEDY)
+    fork_session(tmp_path / "s", timeline, place, tmp_path / "g", Redactor(), ENGINEER)
+    plain = run(resume(tmp_path / "g", task, ScriptedTeam(steps), greedy))
+    assert plain.engine.state.rounds[2].why is ParentChoice.BEST
+
+
+def test_a_winner_of_another_parent_is_held_against_the_best(tmp_path, task, sources):
+    """The team has no plan for the best: the next round stands on another candidate, and what is
+    better than that one is no new best.
+    """
+
+    class Leaving(ScriptedTeam):
+        async def plan(self, brief, count, on_text):
+            if "int4" in brief.source or "128-bit" in brief.source:
+                return PlanAnswer((), "nothing for wide code")
+            return await super().plan(brief, count, on_text)
+
+    fast = sources.baseline.replace("expf(-gate)", "__expf(-gate)")
+    team = Leaving([Step("wide", (sources.better,)), Step("fast", (fast,))])
+    settings = settings_of(AUTO, rounds=2, repairs=0, reflections=0, search=SearchKind.RESTARTS)
+    session = run(start(tmp_path / "s", task, team, settings))
+    rounds = session.engine.state.rounds
+    why = [(r.why, r.barren, bool(r.best)) for r in rounds[1:]]
+    assert why == [
+        (ParentChoice.LINE, False, True),
+        (ParentChoice.LINE, True, False),
+        (ParentChoice.RESTART, False, False),
+    ]
+    restarted = rounds[3]
+    assert restarted.base == session.engine.state.opened.baseline
+    verdict = restarted.proposals[0].verdict
+    assert verdict.outcome is Outcome.BETTER
+    assert session.engine.state.best == rounds[1].best
+    assert where_measured(restarted, verdict) == ", not than the best"
+    assert session.engine.state.rounds_done == 2
