@@ -37,7 +37,6 @@ from astra_tui.model.events import (
     HardwareCountersRead,
     MemoryRecalled,
     NoteAdded,
-    ParentChosen,
     Paused,
     PlanningFinished,
     PlanProposed,
@@ -197,12 +196,7 @@ def _round_opened(state: SessionState, event: RoundOpened) -> SessionState:
         raise ImpossibleEvent(f"round {event.round} was opened after round {last}")
     parents = event.base, event.other, event.why, event.among
     opened = RoundState(event.round, event.parent, *parents)
-    rounds = _with_round(state.rounds, len(state.rounds), opened)
-    return replace(state, rounds=rounds, next_parent="")
-
-
-def _parent_chosen(state: SessionState, event: ParentChosen) -> SessionState:
-    return replace(state, next_parent=event.candidate)
+    return replace(state, rounds=_with_round(state.rounds, len(state.rounds), opened))
 
 
 def _proposed(state: SessionState, event: PlanProposed) -> SessionState:
@@ -447,7 +441,6 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     SessionOpened: _opened,
     EngineStarted: _started,
     RoundOpened: _round_opened,
-    ParentChosen: _parent_chosen,
     MemoryRecalled: _recalled,
     PlanProposed: _proposed,
     PlanningFinished: _plans_ended,

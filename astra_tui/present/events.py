@@ -27,7 +27,6 @@ from astra_tui.model.events import (
     HardwareCountersRead,
     MemoryRecalled,
     NoteAdded,
-    ParentChosen,
     Paused,
     PlanningFinished,
     PlanProposed,
@@ -202,9 +201,6 @@ def _of_session(event: Event) -> Phrase | None:
             return Phrase(words, Tone.DIM)
         case DeviceOpened():
             return Phrase(f"device {device_words(event.device, event.gpu)}", Tone.DIM)
-        case ParentChosen():
-            words = f"the next round stands on {short(event.candidate)}, says {event.by.describe()}"
-            return Phrase(words, Tone.ACCENT)
         case NoteAdded():
             return Phrase(f"note from {event.by.describe()}: {event.text}", Tone.ACCENT)
         case CaseAdded():
