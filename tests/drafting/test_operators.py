@@ -354,6 +354,8 @@ TABLE: list[tuple[KernelFacts, str, str]] = [
      " * torch.sigmoid(alpha * input[:, ::2].clamp(max=limit))"),
     (facts("gelu_quick_kernel", "out:out:T:t,d x:in:T:t,d"), "out", "x * torch.sigmoid(1.702 * x)"),
     (facts("gelu_new_kernel", "x:inout:T:t,d"), "x", F + ".gelu(x, approximate='tanh')"),
+    (facts("act_kernel", "input:in:T:t,d out_arg:out:T:t,d", "tanhf 0.0447 expf", kAct="Act::kReLU2"
+           ), "out_arg", F + ".relu(input) ** 2"),
     (facts("log_softmax", "x:in:T:t,d out:out:T:t,d"), "out", F + ".log_softmax(x, -1)"),
     (facts("layer_norm", "x:in:T:t,d w:in:T:d b:in:T:d y:out:T:t,d eps:float32"), "y",
      F + ".layer_norm(x, (d,), w, b, eps)"),

@@ -31,7 +31,7 @@ CONTRARY_PENALTY = 30
 _READ = frozenset({ArgumentRole.IN})
 _WRITTEN = frozenset({ArgumentRole.OUT, ArgumentRole.INOUT})
 _UPDATED = frozenset({ArgumentRole.INOUT})
-_AFFIXES = re.compile(r"^(d|p|h)_(?=\w{2})|_(ptr|void|arr|array|tensor|memory)$")
+_AFFIXES = re.compile(r"^(d|p|h)_(?=\w{2})|_(ptr|void|arg|arr|array|tensor|memory)$")
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def _played(role: str, name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A parameter's name in snake case, without `d_`, `_ptr` and the like."""
+    """A parameter's name in snake case, without `d_`, `_ptr`, `_arg` and the like."""
     return _AFFIXES.sub("", snake_case(name))
 
 
