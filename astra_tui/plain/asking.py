@@ -8,15 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from astra_tui.model import events
 from astra_tui.model.approval import Answer, AnswerRefused, ApprovalGate, Question
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import (
-    AnswerAwaited,
-    DecisionTaken,
-    Event,
-    Paused,
-    RejectionTakenBack,
-)
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.plain import ask
@@ -45,16 +39,16 @@ class Asking:
         self.is_reading = False
         """Whether a line is being read that may have started an editor."""
 
-    def notice(self, event: Event, state: SessionState) -> None:
+    def notice(self, event: events.Event, state: SessionState) -> None:
         """Takes note of a question that waits, and of one that someone else has decided."""
         self._state = state
-        if isinstance(event, AnswerAwaited):
+        if isinstance(event, events.AnswerAwaited):
             self._waiting[event.question.id] = event.question
             self._news.set()
-        elif isinstance(event, DecisionTaken):
+        elif isinstance(event, events.DecisionTaken):
             self._withdraw(event.decision.question)
-        elif isinstance(event, RejectionTakenBack) or (
-            isinstance(event, Paused) and event.interrupted
+        elif isinstance(event, events.RejectionTakenBack) or (
+            isinstance(event, events.Paused) and event.interrupted
         ):
             for question in tuple(self._waiting):
                 self._withdraw(question)

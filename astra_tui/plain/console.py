@@ -17,27 +17,7 @@ from rich.text import Text
 
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.visible import can_act
-from astra_tui.present.document import (
-    Badge,
-    Block,
-    Code,
-    Details,
-    Diff,
-    Entry,
-    Inline,
-    Items,
-    Line,
-    Link,
-    Listing,
-    Number,
-    Paragraph,
-    Quote,
-    Section,
-    Source,
-    Strong,
-    Table,
-    visible,
-)
+from astra_tui.present import document as doc
 from astra_tui.present.tones import Phrase, Tone
 
 _PIPE_WIDTH = 240
@@ -55,7 +35,7 @@ class _Console(Console):
         """The parts of a line, of which the console's own control codes stay as they are."""
         for segment in super().render(renderable, options):
             is_harmless = segment.control or not any(map(can_act, segment.text))
-            yield segment if is_harmless else segment._replace(text=visible(segment.text))
+            yield segment if is_harmless else segment._replace(text=doc.visible(segment.text))
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError from None
@@ -95,54 +75,54 @@ _STYLES = {
 
 def toned(words: str, tone: Tone) -> Text:
     """Words in the colour of their tone."""
-    return Text(visible(words), style=_STYLES[tone])
+    return Text(doc.visible(words), style=_STYLES[tone])
 
 
 # -- documents -------------------------------------------------------------------------------------
 
 
-def print_blocks(blocks: Sequence[Block], out: Console | None = None, indent: int = 0) -> None:
+def print_blocks(blocks: Sequence[doc.Block], out: Console | None = None, indent: int = 0) -> None:
     """A document in lines: drawings are left out, their numbers are in tables."""
     out = out or console()
     for block in blocks:
         match block:
-            case Paragraph(line):
+            case doc.Paragraph(line):
                 _print_line(out, line, indent)
-            case Items(lines):
+            case doc.Items(lines):
                 for line in lines:
                     _print_line(out, line, indent + 2)
-            case Table():
+            case doc.Table():
                 if block.caption:
                     out.print(toned(block.caption, Tone.TITLE))
                 _print_table(out, block, indent)
-            case Listing():
+            case doc.Listing():
                 _print_listing(out, block, indent)
-            case Entry(line, inner):
+            case doc.Entry(line, inner):
                 _print_line(out, line, indent)
                 print_blocks(inner, out, indent + 2)
-            case Details(summary, inner):
+            case doc.Details(summary, inner):
                 _print_line(out, (summary,), indent)
                 print_blocks(inner, out, indent + 2)
-            case Section(title, _, inner):
+            case doc.Section(title, _, inner):
                 out.print("")
                 out.print(toned(title, Tone.TITLE))
                 print_blocks(inner, out, indent)
-            case Quote(text) | Source(text):
+            case doc.Quote(text) | doc.Source(text):
                 for row in text.split("\n"):
                     _print_line(out, (row,), indent)
-            case Diff():
+            case doc.Diff():
                 diff = unified_diff(block.old, block.new, block.old_name, block.new_name)
-                out.print("\n" + (visible(diff) or "the sources are the same"))
+                out.print("\n" + (doc.visible(diff) or "the sources are the same"))
 
 
-def text_lines(blocks: Sequence[Block], indent: int = 0) -> list[str]:
+def text_lines(blocks: Sequence[doc.Block], indent: int = 0) -> list[str]:
     """A document in plain lines of any length."""
     text = io.StringIO()
     print_blocks(blocks, console(text), indent)
     return text.getvalue().splitlines()
 
 
-def rich_table(block: Table, width: int) -> RichTable:
+def rich_table(block: doc.Table, width: int) -> RichTable:
     """A table of a document, without the optional columns for which there is no room.
 
     The last column may wrap, and others that are long; the rest keep their words whole.
@@ -157,7 +137,7 @@ def rich_table(block: Table, width: int) -> RichTable:
         longest = max((cell_len(row[index].plain) for row in shown), default=0)
         wraps = index == len(block.columns) - 1 or longest > _LONGEST_WHOLE
         made.add_column(
-            visible(column),
+            doc.visible(column),
             justify="right" if index in numeric else "left",
             no_wrap=not wraps,
             overflow="fold" if wraps else "ellipsis",
@@ -171,7 +151,7 @@ _LONGEST_WHOLE = 40
 """Columns of a table with longer cells may wrap."""
 
 
-def _print_table(out: Console, block: Table, indent: int) -> None:
+def _print_table(out: Console, block: doc.Table, indent: int) -> None:
     """A table within the width of the terminal, with nothing after the last column.
 
     Where its columns have no names, a pipe gets every row on one line.
@@ -184,33 +164,21 @@ def _print_table(out: Console, block: Table, indent: int) -> None:
         out.file.write((" " * indent + line).rstrip() + "\n")
 
 
-def _print_listing(out: Console, block: Listing, indent: int) -> None:
+def _print_listing(out: Console, block: doc.Listing, indent: int) -> None:
     """Lines in columns are cut at the edge of a terminal, so that they stay columns."""
     width = out.width - indent if out.file.isatty() and block.heading else None
     heading = [Phrase(block.heading, Tone.TITLE)] if block.heading else []
     for words, tone in (*heading, *block.lines):
-        text = visible(words).expandtabs(8).rstrip()[:width]
+        text = doc.visible(words).expandtabs(8).rstrip()[:width]
         out.print(Text(" " * indent + text if text else "", style=_STYLES[tone]))
 
 
-def text_of(line: Line) -> Text:
+def text_of(line: doc.Line) -> Text:
     """A line of a document in colour."""
-    return Text.assemble(*map(_text, line))
+    return Text.assemble(*(toned(*phrase) for phrase in doc.phrases(line)))
 
 
-def _text(part: Inline) -> Text:
-    match part:
-        case str():
-            return Text(visible(part))
-        case Badge(words, tone):
-            return toned(words, tone)
-        case Strong(words):
-            return toned(words, Tone.TITLE)
-        case Code(words) | Number(_, words) | Link(words):
-            return Text(visible(words))
-
-
-def _print_line(out: Console, line: Line, indent: int) -> None:
+def _print_line(out: Console, line: doc.Line, indent: int) -> None:
     """A line wrapped between words on a terminal, and left whole in a pipe."""
     text = text_of(line)
     margin = Text(" " * indent)
@@ -234,7 +202,7 @@ _LEAST_ROOM, _LONGEST_LINE = 20, 1 << 20
 """Columns that a text has at the least, and in a pipe."""
 
 
-def _width_of(block: Table) -> int:
+def _width_of(block: doc.Table) -> int:
     rows = [[cell_len(text_of(cell).plain) for cell in row] for row in block.rows]
     widths = [max(column) for column in zip(map(cell_len, block.columns), *rows, strict=True)]
     return int(sum(widths)) + 2 * (len(widths) - 1)

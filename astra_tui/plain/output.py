@@ -64,39 +64,56 @@ def print_blocks(blocks: Sequence[Block]) -> None:
     print_blocks(blocks)
 
 
+class LiveLine:
+    """A line on stderr that is rewritten where the terminal can, else a line every few seconds."""
+
+    def __init__(self, pause: float) -> None:
+        self._live = is_live()
+        self._pause = _LIVE_SECONDS if self._live else pause
+        self._last = 0.0 if self._live else time.monotonic()  # A live line shows at once.
+
+    def show(self, live: str, otherwise: str = "", *, now: bool = False) -> None:
+        """Shows a text, unless another was shown just before; in a pipe, where given, the other."""
+        if time.monotonic() - self._last <= self._pause and not (now and self._live):
+            return
+        self._last = time.monotonic()
+        if self._live:
+            width = shutil.get_terminal_size().columns - 1
+            self._write(visible(live)[:width])
+        else:
+            note(otherwise or live)
+
+    def clear(self) -> None:
+        """Removes the live line."""
+        if self._live:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Progress on stderr: a live line where the terminal can, else a line every few seconds."""
-    live = is_live()
-    started = time.monotonic()
-    shown = 0.0 if live else started  # A live line shows at once.
-    done = 0
-    width = shutil.get_terminal_size().columns - 1
+    """Progress on stderr; what it gives is called for each case."""
+    line = LiveLine(_PROGRESS_SECONDS)
+    started, done = time.monotonic(), 0
 
     def advance() -> None:
-        nonlocal done, shown
+        nonlocal done
         done += 1
-        now = time.monotonic()
-        if live and now - shown > _LIVE_SECONDS:
-            shown = now
-            line = f"{done}/{max(done, total)} cases  {what}"
-            sys.stderr.write(f"\r\x1b[K{line[:width]}")
-            sys.stderr.flush()
-        elif not live and now - shown > _PROGRESS_SECONDS:
-            shown = now
-            note(f"{what}: {done}/{max(done, total)} cases, {now - started:.0f} s")
+        cases = f"{done}/{max(done, total)} cases"
+        line.show(f"{cases}  {what}", f"{what}: {cases}, {time.monotonic() - started:.0f} s")
 
     try:
         yield advance
     finally:
-        if live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        line.clear()
 
 
 @contextmanager
 def steps() -> Iterator[Steps]:
-    """The steps of a command on stderr: a live line where the terminal can, else now and then."""
+    """The steps of a command on stderr."""
     shown = Steps()
     try:
         yield shown
@@ -104,35 +121,19 @@ def steps() -> Iterator[Steps]:
         shown.clear()
 
 
-class Steps:
+class Steps(LiveLine):
     """Told what is being done, and how many bytes of it have arrived."""
 
     def __init__(self) -> None:
+        super().__init__(_STEP_SECONDS)
         self._name = ""
-        self._live = is_live()
-        self._last = time.monotonic()
 
     def begin(self, name: str) -> Steps:
         """Shows the next step, which takes the place of the one before."""
         self._name = name
-        self._show(name)
+        self.show(name, now=True)
         return self
 
     def __call__(self, size: int) -> None:
         """Shows the step with the bytes that have come."""
-        self._show(f"{self._name}: {size / _MEGABYTE:.0f} MB")
-
-    def _show(self, text: str) -> None:
-        if self._live:
-            width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[K{visible(text)[:width]}")
-            sys.stderr.flush()
-        elif time.monotonic() - self._last > _STEP_SECONDS:
-            self._last = time.monotonic()
-            note(text)
-
-    def clear(self) -> None:
-        """Removes the live line."""
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self.show(f"{self._name}: {size / _MEGABYTE:.0f} MB")

@@ -1,38 +1,65 @@
-"""A run as lines of text on stderr: what happens, event by event."""
+"""A run as lines of text on stderr: what happens, event by event; and a saved one again."""
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 
+from astra_tui.model import events
 from astra_tui.model.citations import CitationStatus, check_citations
-from astra_tui.model.events import (
-    CaseChecked,
-    CheckStarted,
-    DeviceOpened,
-    EngineStarted,
-    Event,
-    ExchangeMade,
-    PlanProposed,
-    ProfileTaken,
-    RoundOpened,
-    RoundsTimed,
-    Sanitized,
-    SessionClosed,
-    SessionOpened,
-    StageBegan,
-    WorkloadTimed,
-)
 from astra_tui.model.state import SessionState
 from astra_tui.plain.console import text_lines
 from astra_tui.plain.output import note
-from astra_tui.plain.tags import PlanTags, tagged
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.events import describe
+from astra_tui.present.numbers import seconds
 from astra_tui.present.words import STAGES, prediction_words
+from astra_tui.sessions.timeline import IDLE_SECONDS, LONGEST_WAIT, Timeline, paced
 
 _PROGRESS_EVERY = 10
 """Reports of more rounds that make one line; each is of one block of rounds."""
+
+
+class PlanTags:
+    """Follows the events of a run. A tag is "[2] " for the second plan of a round, else empty."""
+
+    def __init__(self) -> None:
+        self._plans = 0
+        self._of: dict[str, int] = {}
+        """The plan of each question and candidate of the round."""
+
+    def tag(self, event: events.Event) -> str:
+        """The tag of the line that is written about an event; every event has to pass here."""
+        subject: str = getattr(event, "candidate", "")
+        match event:
+            case events.RoundOpened():
+                self._plans, self._of = 0, {}
+            case events.PlanProposed():  # Its own line has the number in words.
+                self._plans = max(self._plans, event.proposal + 1)
+                return ""
+            case events.ApprovalAsked(question):
+                self._of[question.id] = question.proposal
+            case events.CodeWritten():
+                self._of[subject] = event.proposal
+            case events.DecisionTaken(decision):
+                subject = decision.question
+            case events.TimingFinished(timing):
+                subject = "" if event.final else timing.candidate
+            case events.StageBegan(stage="hardware") | events.HardwareCountersRead():
+                return ""
+            case events.BestChanged() | events.ShippedTimed():
+                return ""
+        number: int | None = getattr(event, "proposal", self._of.get(subject))
+        return f"[{number + 1}] " if number is not None and self._plans > 1 else ""
+
+
+def _tagged(text: str, tag: str) -> str:
+    """A line with its tag after the indentation; of several lines, the first."""
+    words = text.lstrip(" ")
+    return text[: len(text) - len(words)] + tag + words
 
 
 class RunLines:
@@ -60,42 +87,46 @@ class RunLines:
         for text in held:
             self._write(text)
 
-    def show(self, event: Event, state: Callable[[], SessionState] | None = None) -> None:
+    def show(self, event: events.Event, state: Callable[[], SessionState] | None = None) -> None:
         """Writes about one event, or not. `state` gives the one that the event made."""
         tag, text = self._tags.tag(event), self._text(event)
-        if isinstance(event, PlanProposed) and state is not None:
+        if isinstance(event, events.PlanProposed) and state is not None:
             text += _expectation(event, state())
-        if text and self._held is not None:
-            self._held.append(tagged(text, tag))
-        elif text:
-            self._write(tagged(text, tag))
+        if text:
+            write = self._write if self._held is None else self._held.append
+            write(_tagged(text, tag))
 
-    def pass_over(self, event: Event) -> None:
+    def pass_over(self, event: events.Event) -> None:
         """Takes note of an event of an earlier run, and writes nothing."""
         self._tags.tag(event)
 
-    def _text(self, event: Event) -> str:
+    def _text(self, event: events.Event) -> str:
         match event:
-            case StageBegan(stage="sanitize" | "profile" | "time" | "sweep" | "hardware"):
+            case events.StageBegan(stage="sanitize" | "profile" | "time" | "sweep" | "hardware"):
                 return f"  {STAGES[event.stage]} ..."
-            case Sanitized():
+            case events.Sanitized():
                 return self._sanitizer(event)
-            case CheckStarted() | WorkloadTimed():
+            case events.CheckStarted() | events.WorkloadTimed():
                 self._failed = self._reported = 0
-            case CaseChecked() if not event.result.outcome.ok:
+            case events.CaseChecked() if not event.result.outcome.ok:
                 self._failed += 1
                 if self._failed > 1:
                     return ""
-            case RoundsTimed():
+            case events.RoundsTimed():
                 self._reported += 1
                 if not self._progress or self._reported % _PROGRESS_EVERY:
                     return ""
-            case SessionOpened() | EngineStarted() | ExchangeMade() | ProfileTaken():
+            case (
+                events.SessionOpened()
+                | events.EngineStarted()
+                | events.ExchangeMade()
+                | events.ProfileTaken()
+            ):
                 return ""
         said = describe(event)
         return _INDENTS.get(type(event), "  ") + said.words if said else ""
 
-    def _sanitizer(self, event: Sanitized) -> str:
+    def _sanitizer(self, event: events.Sanitized) -> str:
         """What no tool looked at is reported once, and again when its reason is another."""
         lines = text_lines(sanitizer_blocks(event.reports), 4)
         before, self._sanitized = self._sanitized, lines
@@ -104,20 +135,51 @@ class RunLines:
 
 
 _INDENTS: dict[type, str] = {
-    RoundOpened: "\n",
-    DeviceOpened: "",
-    SessionClosed: "\n",
-    CaseChecked: "    ",
-    RoundsTimed: "    ",
-    WorkloadTimed: "    ",
+    events.RoundOpened: "\n",
+    events.DeviceOpened: "",
+    events.SessionClosed: "\n",
+    events.CaseChecked: "    ",
+    events.RoundsTimed: "    ",
+    events.WorkloadTimed: "    ",
 }
 """What stands before the line of an event, where it is not the indent of a step."""
 
 
-def _expectation(event: PlanProposed, state: SessionState) -> str:
+def _expectation(event: events.PlanProposed, state: SessionState) -> str:
     """What a plan expects, and each number of its evidence that was not measured, or not so."""
     lines = f"\n    expects {prediction_words(event.plan.prediction)}"
     base = state.candidate(state.round(event.round).base)
     cited = (r for o in event.plan.observations for r in check_citations(o, base))
     wrong = (r for r in cited if r.standing is not CitationStatus.AGREES)
     return lines + "".join(f"\n    evidence cites {reading.describe()}" for reading in wrong)
+
+
+class ReplayLines:
+    """Shows a timeline event by event; `write` gets the lines, `sleep` waits between them."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        speed: float = math.inf,
+        write: Callable[[str], None] = note,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        self._timeline = timeline
+        self._speed = speed
+        self._write = write
+        self._sleep = sleep
+        self._lines = RunLines(write, progress=False)
+
+    def show(self, end: int) -> None:
+        """Everything up to a position."""
+        for position in range(1, end + 1):
+            self._wait(self._timeline.seconds_before(position))
+            state = partial(self._timeline.state, position)
+            self._lines.show(self._timeline.event(position), state)
+
+    def _wait(self, pause: float) -> None:
+        wait = paced(pause, self._speed, LONGEST_WAIT)
+        if pause >= IDLE_SECONDS:
+            self._write(f"  ({seconds(pause)} without an event, shortened)")
+        if wait.seconds > 0:
+            self._sleep(wait.seconds)

@@ -22,18 +22,7 @@ from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.findings import Finding
 from astra_tui.model.sanitizer import SanitizerReport, sanitizer_words
 from astra_tui.model.task import Values
-from astra_tui.present.document import (
-    Badge,
-    Block,
-    Cell,
-    Entry,
-    Listing,
-    Table,
-    badge,
-    number,
-    paragraphs,
-    table,
-)
+from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, decimal, dimensions, pluralised, seconds, significant
 from astra_tui.present.tones import Phrase, Tone, tone_of
 from astra_tui.present.words import words_of
@@ -76,7 +65,7 @@ def output_words(output: OutputError) -> str:
 
 def check_blocks(
     report: CheckReport, *, shown: str, text: str = "", again: str = "", verbose: bool = False
-) -> list[Block]:
+) -> list[doc.Block]:
     """The verdict, what it rests on, and each failure with its place.
 
     `shown` is how the source is named here, `text` its content, `again` the command that checks it.
@@ -85,11 +74,11 @@ def check_blocks(
     passed = report.verdict is CheckVerdict.PASSED
     circumstances = f"on {report.device}, {report.compiler}, {seconds(report.seconds)}"
     compiled = report.verdict is not CheckVerdict.COMPILE_ERROR
-    parts: list[Block] = [
-        *paragraphs(f"{report.message}; {circumstances}" if compiled else circumstances)
+    parts: list[doc.Block] = [
+        *doc.paragraphs(f"{report.message}; {circumstances}" if compiled else circumstances)
     ]
     if compiled and again and report.seed:
-        parts += paragraphs(f"some cases are drawn by a seed; the same check again: {again}")
+        parts += doc.paragraphs(f"some cases are drawn by a seed; the same check again: {again}")
     parts += diagnostics_blocks(report.diagnostics[: 3 if passed else None])
     if verbose:
         parts.append(_all_cases(report.cases))
@@ -97,18 +86,18 @@ def check_blocks(
     wrong = by_cause(r for r in report.full_size if not r.outcome.ok)
     parts += [_at_full_size(alike, lines) for alike in wrong]
     parts += sanitizer_blocks(report.sanitizer, lines)
-    parts += paragraphs(*_remarks(report))
+    parts += doc.paragraphs(*_remarks(report))
     if report.verdict is CheckVerdict.INCONCLUSIVE:
         parts += open_conditions_blocks(report.open_conditions, lines)
     if passed:
-        parts += paragraphs(*_evidence(report))
-    verdict = Badge(words_of(report.verdict).upper(), tone_of(report.verdict))
-    return [Entry((verdict, f" {report.task} {shown}"), tuple(parts))]
+        parts += doc.paragraphs(*_evidence(report))
+    verdict = doc.Badge(words_of(report.verdict).upper(), tone_of(report.verdict))
+    return [doc.Entry((verdict, f" {report.task} {shown}"), tuple(parts))]
 
 
-def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[Block]:
+def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:
     """What a compiler says, each with its line of the source."""
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
     for said in diagnostics:
         place = f"line {said.line}: " if said.line else ""
         pointer = [Phrase(" " * (said.column - 1) + "^")] if said.column else []
@@ -117,14 +106,14 @@ def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[Block]:
     return blocks
 
 
-def compile_error_blocks(file: str, compilation: Compilation) -> list[Block]:
+def compile_error_blocks(file: str, compilation: Compilation) -> list[doc.Block]:
     """What the compiler says of a source that does not compile."""
     parts = diagnostics_blocks(compilation.diagnostics)
-    return [Entry((Badge("COMPILE ERROR", Tone.BAD), f" {file}"), tuple(parts))]
+    return [doc.Entry((doc.Badge("COMPILE ERROR", Tone.BAD), f" {file}"), tuple(parts))]
 
 
-def _entry(text: str, source: Sequence[Phrase]) -> Block:
-    return Entry((text,), (Listing("", tuple(source)),) if source else ())
+def _entry(text: str, source: Sequence[Phrase]) -> doc.Block:
+    return doc.Entry((text,), (doc.Listing("", tuple(source)),) if source else ())
 
 
 def _excerpt(lines: _Text, at: int) -> tuple[Phrase, ...]:
@@ -134,27 +123,27 @@ def _excerpt(lines: _Text, at: int) -> tuple[Phrase, ...]:
 
 def failures_blocks(
     failed: Iterable[CaseResult], lines: _Text = (), again: str = ""
-) -> list[Block]:
+) -> list[doc.Block]:
     """Each kind of failure by its smallest case; `again` is the command that checks the source."""
     causes = by_cause(failed)
-    shown: list[Block] = [_failure(alike, lines, again) for alike in causes[:MOST_SHOWN]]
+    shown: list[doc.Block] = [_failure(alike, lines, again) for alike in causes[:MOST_SHOWN]]
     if len(causes) > MOST_SHOWN:
         left = pluralised(len(causes) - MOST_SHOWN, "more kind")
-        shown += paragraphs(f"and {left} of failure; check --verbose shows every case")
+        shown += doc.paragraphs(f"and {left} of failure; check --verbose shows every case")
     return shown
 
 
-def _failure(alike: Sequence[CaseResult], lines: _Text, again: str) -> Block:
+def _failure(alike: Sequence[CaseResult], lines: _Text, again: str) -> doc.Block:
     """The first of several cases that failed alike."""
     result, case = alike[0], alike[0].case
     more = f" and {pluralised(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
     inputs = (f"inputs: {name}: {_drawn(values)}" for name, values in case.values.items())
-    parts = [*paragraphs(f"why: {case.why}", *inputs), *_what_is_wrong(result, lines)]
+    parts = [*doc.paragraphs(f"why: {case.why}", *inputs), *_what_is_wrong(result, lines)]
     if again and not case.is_of_plan:
         command = f"alone: {again} --case {shlex.quote(case.id)}"
-        parts.append(Listing("", (Phrase(command),)))
+        parts.append(doc.Listing("", (Phrase(command),)))
     sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
-    return Entry((badge(result.outcome), sizes), tuple(parts))
+    return doc.Entry((doc.badge(result.outcome), sizes), tuple(parts))
 
 
 def _drawn(values: Values) -> str:
@@ -163,22 +152,22 @@ def _drawn(values: Values) -> str:
     return " ".join((values.kind.value, low, high, *values.planted))
 
 
-def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> Block:
+def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> doc.Block:
     """The first of several workloads that are wrong alike, or alike not established."""
     result = alike[0]
     more = f" and {pluralised(len(alike) - 1, 'more workload')}" if len(alike) > 1 else ""
-    ran = paragraphs(result.extent) if result.blocks_run else ()
+    ran = doc.paragraphs(result.extent) if result.blocks_run else ()
     title = f"  workload {result.workload} at its own size{more}"
-    return Entry((badge(result.outcome), title), (*_what_is_wrong(result, lines), *ran))
+    return doc.Entry((doc.badge(result.outcome), title), (*_what_is_wrong(result, lines), *ran))
 
 
-def _what_is_wrong(result: CaseResult | FullSizeResult, lines: _Text) -> list[Block]:
+def _what_is_wrong(result: CaseResult | FullSizeResult, lines: _Text) -> list[doc.Block]:
     wrong = [output_words(o) for o in result.outputs if not o.ok]
     faults = [_finding(f, lines) for f in result.findings if not f.is_warning]
-    return [*paragraphs(*wrong), *faults] or list(paragraphs(result.message))
+    return [*doc.paragraphs(*wrong), *faults] or list(doc.paragraphs(result.message))
 
 
-def _finding(finding: Finding, lines: _Text) -> Block:
+def _finding(finding: Finding, lines: _Text) -> doc.Block:
     return _entry(finding.describe(), _excerpt(lines, finding.line))
 
 
@@ -192,7 +181,9 @@ def _remarks(report: CheckReport) -> Iterator[str]:
     yield from (f"accepted in task.toml: {ruling.describe()}" for ruling in report.accepted)
 
 
-def open_conditions_blocks(conditions: Sequence[ConditionResult], lines: _Text = ()) -> list[Block]:
+def open_conditions_blocks(
+    conditions: Sequence[ConditionResult], lines: _Text = ()
+) -> list[doc.Block]:
     """Sides of conditions that nothing took, and what to do about them."""
     if not conditions:
         return []
@@ -202,8 +193,8 @@ def open_conditions_blocks(conditions: Sequence[ConditionResult], lines: _Text =
             _entry(f"{each.describe()} ({each.why})", _excerpt(lines, each.line))
             for each in conditions[:MOST_SHOWN]
         ),
-        *paragraphs(f"and {left} more; --json shows every one" if left > 0 else ""),
-        *paragraphs(f"next: {OPEN_CONDITION_HINT}"),
+        *doc.paragraphs(f"and {left} more; --json shows every one" if left > 0 else ""),
+        *doc.paragraphs(f"next: {OPEN_CONDITION_HINT}"),
     ]
 
 
@@ -269,61 +260,61 @@ def _conditions_words(report: CheckReport) -> str:
 # -- compute-sanitizer -----------------------------------------------------------------------------
 
 
-def sanitizer_blocks(reports: Sequence[SanitizerReport], lines: _Text = ()) -> list[Block]:
+def sanitizer_blocks(reports: Sequence[SanitizerReport], lines: _Text = ()) -> list[doc.Block]:
     """A line for each outcome with the tools that had it, then every finding with its source."""
     remedies = dict.fromkeys(r.remedy for r in reports if r.remedy)
     found = [block for report in reports for block in _tool_findings(report, lines)]
     outcomes = [
-        Entry((Badge(words, tone_of(verdict)),), ())
+        doc.Entry((doc.Badge(words, tone_of(verdict)),), ())
         for verdict in dict.fromkeys(r.verdict for r in reports)
         for words in sanitizer_words(r for r in reports if r.verdict is verdict)
     ]
     if outcomes and (remedies or found):
-        last = Entry(outcomes[-1].line, (*paragraphs(*remedies), *found))
+        last = doc.Entry(outcomes[-1].line, (*doc.paragraphs(*remedies), *found))
         return [*outcomes[:-1], last]
     return list(outcomes)
 
 
-def _tool_findings(report: SanitizerReport, lines: _Text) -> Iterator[Block]:
+def _tool_findings(report: SanitizerReport, lines: _Text) -> Iterator[doc.Block]:
     tool = report.tool.value
     told = [(f.describe(), f.line) for f in report.findings] + [(t, 0) for t in report.unread]
     for text, line in told[:MOST_SHOWN]:
         yield _entry(f"{tool}: {text}", _excerpt(lines, line))
     if len(told) > MOST_SHOWN:
-        yield from paragraphs(f"{tool}: and {len(told) - MOST_SHOWN} more")
+        yield from doc.paragraphs(f"{tool}: and {len(told) - MOST_SHOWN} more")
     for warning in report.warnings[:MOST_SHOWN]:
-        yield from paragraphs(f"{tool} warns: {warning.describe()}")
+        yield from doc.paragraphs(f"{tool} warns: {warning.describe()}")
 
 
 # -- several sources -------------------------------------------------------------------------------
 
 
-def reports_blocks(reports: Sequence[CheckReport]) -> list[Block]:
+def reports_blocks(reports: Sequence[CheckReport]) -> list[doc.Block]:
     """One row for each source."""
     devices = dict.fromkeys(f"on {r.device}, {r.compiler}" for r in reports)
     columns = "task", "source", "verdict", "cases", "error/bound", "time"
-    verdicts = table(columns, map(_report_row, reports))
+    verdicts = doc.table(columns, map(_report_row, reports))
     found = (
         f"{r.task} {_name(r)}: {words}" for r in reports for words in sanitizer_words(r.sanitizer)
     )
-    return [*paragraphs(*devices), verdicts, *paragraphs(*found)]
+    return [*doc.paragraphs(*devices), verdicts, *doc.paragraphs(*found)]
 
 
-def _report_row(report: CheckReport) -> tuple[Cell, ...]:
+def _report_row(report: CheckReport) -> tuple[doc.Cell, ...]:
     worst = _worst(report)
-    error = number(worst[1].error, decimal, 2) if worst else None
-    time, cases = number(report.seconds, seconds), len(report.cases)
-    return report.task, _name(report), badge(report.verdict), cases, error, time
+    error = doc.number(worst[1].error, decimal, 2) if worst else None
+    time, cases = doc.number(report.seconds, seconds), len(report.cases)
+    return report.task, _name(report), doc.badge(report.verdict), cases, error, time
 
 
 def _name(report: CheckReport) -> str:
     return report.source.rpartition("/")[2]
 
 
-def _all_cases(results: Sequence[CaseResult]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
+def _all_cases(results: Sequence[CaseResult]) -> doc.Table:
+    rows: list[tuple[doc.Cell, ...]] = []
     for r in results:
-        error = number(r.worst.error, decimal, 3) if r.worst else None
-        ulp = number(r.worst.max_ulp, decimal, 0) if r.worst else None
-        rows.append((r.case.id, badge(r.outcome), error, ulp, r.case.why))
-    return table(("case", "outcome", "error", "ulp", "why"), rows)
+        error = doc.number(r.worst.error, decimal, 3) if r.worst else None
+        ulp = doc.number(r.worst.max_ulp, decimal, 0) if r.worst else None
+        rows.append((r.case.id, doc.badge(r.outcome), error, ulp, r.case.why))
+    return doc.table(("case", "outcome", "error", "ulp", "why"), rows)

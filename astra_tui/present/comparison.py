@@ -1,43 +1,83 @@
-"""Two candidates side by side: plans, checks, counters, verdicts, times, and the diff."""
+"""Two candidates side by side: the plans that led to them, their checks, what they cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from astra_tui.present.document import (
-    Block,
-    Cell,
-    Diff,
-    Line,
-    badge,
-    number,
-    speedup_line,
-    table,
+from astra_tui.model.check import CaseOutcome
+from astra_tui.model.timing import Timing, WorkloadTiming
+from astra_tui.present import document as doc
+from astra_tui.present.numbers import pluralised, short, significant, speedup
+from astra_tui.present.timing import measured_blocks
+from astra_tui.present.tones import Phrase, Tone, tone_of
+from astra_tui.present.words import (
+    OUTCOME_MARKS,
+    phrase_of,
+    prediction_words,
+    round_verdict,
+    score_words,
+    speedup_prediction,
+    team_words,
+    timing_verdict,
+    words_of,
 )
-from astra_tui.present.numbers import count, short, significant
-from astra_tui.present.tones import Phrase, Tone
-from astra_tui.present.words import phrase_of, prediction_words, round_verdict, timing_verdict
-from astra_tui.sessions.comparison import ComparedCandidate, Side, Sides
+from astra_tui.sessions.comparison import Side, Sides, Step, case_differences, direct_timing
 
-_NONE: Line = ("-",)
+LETTERS = ("A", "B")
+NO_RATIO = (
+    "These times are of different runs, so that no ratio of A and B is formed from them: clocks, "
+    "temperature and neighbours differ from run to run."
+)
+_OTHER_TASKS = "The sessions ran on different tasks: "
+_Rows = list[tuple[doc.Cell, ...]]
 
 
-def comparison_blocks(sides: Sides) -> list[Block]:
-    """A table with a column a side, then the diff of the sources.
-
-    A row says of sessions that are not whole how far they may be believed.
-    """
+def comparison_blocks(sides: Sides) -> list[doc.Block]:
+    """Plans, checks and costs with a column a side, then the diff of the sources."""
     first, second = sides
-    rows: list[tuple[Cell, ...]] = [
-        (label, *(cell(side) for side in sides)) for label, cell in _ROWS
+    parts = {
+        "Plans": plans_blocks(sides),
+        "Tests": cases_blocks(sides),
+        "Costs": costs_blocks(sides),
+    }
+    diff = doc.Diff(first.name, second.name, first.source, second.source)
+    return [*(doc.Section(name, "", tuple(part)) for name, part in parts.items()), diff]
+
+
+def _table(rows: _Rows) -> doc.Table:
+    return doc.table(("", *LETTERS), rows)
+
+
+def _rows(sides: Sides, cells: dict[str, Callable[[Side], doc.Cell]]) -> _Rows:
+    return [(name, *(cell(side) for side in sides)) for name, cell in cells.items()]
+
+
+def same_task(sides: Sides) -> bool:
+    """Whether both are kernels of the same task, so that more than their plans compares."""
+    return sides[0].compared.task_hash == sides[1].compared.task_hash
+
+
+# -- plans -----------------------------------------------------------------------------------------
+
+
+def plans_blocks(sides: Sides) -> list[doc.Block]:
+    """Where each side comes from, and the plans that led to it, predicted and measured.
+
+    Sessions that are not whole say how far they may be believed.
+    """
+    rows = _rows(sides, _ORIGIN)
+    if all(side.trust.whole for side in sides):
+        rows = [row for row in rows if row[0] != "trust"]
+    steps: _Rows = []
+    for at in range(max(len(side.steps) for side in sides)):
+        columns = [_step(side, side.steps[at]) if at < len(side.steps) else {} for side in sides]
+        steps += [(name, *(c.get(name) for c in columns)) for name in columns[0] | columns[1]]
+    others = (f"{pluralised(side.other_plans, 'plan')} that led elsewhere" for side in sides)
+    return [
+        *([] if same_task(sides) else doc.paragraphs(f"{_OTHER_TASKS}only plans compare.")),
+        _table(rows),
+        doc.Section("Plans, from the baseline on", "", (_table([*steps, ("not shown", *others)]),)),
     ]
-    if not all(side.trust.whole for side in sides):
-        rows.insert(0, ("session", *(_trust(side) for side in sides)))
-    for name in first.compared.counters or second.compared.counters or ():
-        cells = (_counter(side.compared, name) for side in sides)
-        rows.append((name.replace("_", " "), *cells))
-    facts = table(("", first.name, second.name), rows)
-    return [facts, Diff(first.name, second.name, first.source, second.source)]
 
 
 def verdict_of(side: Side) -> Phrase | None:
@@ -51,65 +91,138 @@ def verdict_of(side: Side) -> Phrase | None:
     return round_verdict(side.state, verdict)
 
 
-def _trust(side: Side) -> Line:
+def _trust(side: Side) -> doc.Cell:
     tone = Tone.GOOD if side.trust.whole else Tone.BAD if side.trust.altered else Tone.CAUTION
-    return (badge(Phrase(side.trust.verdict.value.upper(), tone)),)
+    return doc.badge(Phrase(side.trust.verdict.value.upper(), tone))
 
 
-def _counter(side: ComparedCandidate, name: str) -> Line:
-    return _NONE if side.counters is None else (number(side.counters[name], count),)
+def _team(side: Side) -> doc.Cell:
+    assert side.state.opened is not None
+    settings = side.state.opened.settings
+    return f"{settings.task}, {team_words(settings)}"
 
 
-def _round(side: Side) -> Line:
-    return (str(side.compared.round) if side.compared.round else "the baseline",)
+def _verdict(side: Side) -> doc.Cell:
+    told = verdict_of(side)
+    return (doc.badge(told), f": {'; '.join(side.compared.reasons[:2])}") if told else None
 
 
-def _check(side: Side) -> Line:
+_ORIGIN: dict[str, Callable[[Side], doc.Cell]] = {
+    "session": lambda s: f"{s.folder.name}:r{s.compared.round}",
+    "trust": _trust,
+    "candidate": lambda s: doc.Code(short(s.compared.candidate)),
+    "task": _team,
+    "device": lambda s: s.state.device_name,
+    "written by": lambda s: s.compared.author,
+    "verdict": _verdict,
+}
+
+
+def _step(side: Side, step: Step) -> dict[str, doc.Cell]:
+    """A plan on the way to a candidate, by the names of its rows."""
+    verdict, plan, expected = step.verdict, step.plan, step.plan.prediction
+    mark = OUTCOME_MARKS[verdict.outcome] if verdict else ">"
+    tone = round_verdict(side.state, verdict).tone if verdict else Tone.ACCENT
+    measured: doc.Cell = doc.badge(score_words(step.measured)) if step.measured else "not measured"
+    cells: dict[str, doc.Cell] = {
+        "plan": (doc.Badge(f"{mark} ", tone), f"{step.round} ", doc.Strong(plan.title)),
+        "  move": plan.move or "written by the coding agent",
+        "  bottleneck": plan.bottleneck,
+        "  change": plan.change,
+        "  predicted": prediction_words(expected),
+        "  measured": measured,
+    }
+    if verdict and verdict.comparison and verdict.comparison.speedup:
+        found = speedup(verdict.comparison.speedup)
+        cells["  speedup"] = f"{found}, {speedup_prediction(expected)} predicted"
+    return cells
+
+
+# -- tests -----------------------------------------------------------------------------------------
+
+
+def cases_blocks(sides: Sides) -> list[doc.Block]:
+    """How many cases passed, and those that ended in two ways."""
+    checked = _table(_rows(sides, {"check": _check, "largest error": _error}))
+    if not same_task(sides):
+        return [checked, *doc.paragraphs(f"{_OTHER_TASKS}their cases are not comparable.")]
+    different = case_differences(sides)
+    if not different:
+        return [checked, *doc.paragraphs("Every case ended alike on both sides.")]
+    rows: _Rows = [(case, _ended(first), _ended(second)) for case, first, second in different]
+    return [checked, doc.Section(f"Ended in two ways: {len(rows)}", "", (_table(rows),))]
+
+
+def _check(side: Side) -> doc.Cell:
     found = side.compared
     if found.verdict is None:
-        return ("not checked",)
-    return badge(phrase_of(found.verdict)), f", {found.cases} cases, {len(found.failed)} failed"
+        return "not checked"
+    cases = f", {found.cases} cases, {len(found.failed)} failed"
+    return doc.badge(phrase_of(found.verdict)), cases
 
 
-def _verdict(side: Side) -> Line:
-    told = verdict_of(side)
-    return (badge(told), f": {'; '.join(side.compared.reasons[:2])}") if told else _NONE
+def _error(side: Side) -> doc.Cell:
+    return f"{significant(side.compared.worst_error)} of what is allowed"
 
 
-def _times(side: Side) -> Line:
-    line: Line = ()
-    for timing in side.compared.timings:
-        told = badge(timing_verdict(timing))
-        between = ("; ",) if line else ()
-        line += (
-            *between,
-            *speedup_line(timing.speedup),
-            " ",
-            told,
-            f" against {short(timing.base)}",
-        )
-    return line or _NONE
+def _ended(outcome: CaseOutcome | None) -> doc.Cell:
+    return doc.badge(phrase_of(outcome) if outcome else Phrase("not run", Tone.DIM))
 
 
-def _of_plan(side: Side, field: str) -> Line:
-    plan = side.compared.plan
-    return _NONE if plan is None else (getattr(plan, field),)
+# -- costs -----------------------------------------------------------------------------------------
 
 
-def _predicted(side: Side) -> Line:
-    plan = side.compared.plan
-    return _NONE if plan is None else (prediction_words(plan.prediction),)
+def costs_blocks(sides: Sides, timed: Timing | None = None, note: str = "") -> list[doc.Block]:
+    """Counters, what was timed of both in one run, then the times that each session has.
+
+    `note` says what became of timing them.
+    """
+    own = tuple(_own_times(sides))
+    title = "Times that the sessions have, each against another version in a run of its own"
+    return [
+        doc.Section("Counted by the emulator, over all workloads", "", tuple(_counted(sides))),
+        *doc.paragraphs(note),
+        *_both_timed(sides, timed or direct_timing(sides)),
+        *([doc.Section(title, "", own)] if own else []),
+    ]
 
 
-_ROWS: tuple[tuple[str, Callable[[Side], Line]], ...] = (
-    ("round", _round),
-    ("plan", lambda s: _of_plan(s, "title")),
-    ("bottleneck", lambda s: _of_plan(s, "bottleneck")),
-    ("change", lambda s: _of_plan(s, "change")),
-    ("predicted", _predicted),
-    ("written by", lambda s: (s.compared.author,)),
-    ("check", _check),
-    ("largest error", lambda s: (f"{significant(s.compared.worst_error)} of what is allowed",)),
-    ("verdict", _verdict),
-    ("timed", _times),
-)
+def _both_timed(sides: Sides, timing: Timing | None) -> list[doc.Block]:
+    if timing is not None:
+        base, other = LETTERS if timing.base == sides[0].compared.candidate else LETTERS[::-1]
+        told = f"One run, in turns. {base} is the base, {other} the candidate."
+        return [*measured_blocks(timing, "Time of A against B"), *doc.paragraphs(told)]
+    if not any(side.compared.timings for side in sides):
+        return [*doc.paragraphs("Neither was timed.")]
+    if same_task(sides):
+        return [*doc.paragraphs(NO_RATIO)]
+    return [*doc.paragraphs(f"{_OTHER_TASKS}their times are not comparable.")]
+
+
+def _counted(sides: Sides) -> list[doc.Block]:
+    first, second = (side.compared.counters for side in sides)
+    if first is None or second is None or not same_task(sides):
+        missing = "the tasks differ" if first and second else "not both have a profile"
+        return [*doc.paragraphs(f"No counters to compare: {missing}.")]
+    rows = [doc.counter_row(name, before, second[name]) for name, before in first.items()]
+    return [doc.table(("", *LETTERS, "change"), rows)]
+
+
+def _own_times(sides: Sides) -> Iterator[doc.Block]:
+    for letter, side in zip(LETTERS, sides, strict=True):
+        for timing in side.compared.timings:
+            opened = side.state.opened
+            is_baseline = opened is not None and timing.base == opened.baseline
+            base = "the baseline" if is_baseline else short(timing.base)
+            head = f"{letter} against {base}, on {timing.gpu or timing.device}"
+            verdict = doc.badge(timing_verdict(timing))
+            rows: _Rows = [("all", (*doc.speedup_line(timing.speedup), " ", verdict))]
+            rows += [(f"{w.workload} {w.dtype.value}", _workload(w)) for w in timing.workloads]
+            yield doc.table(("", ""), rows, head)
+
+
+def _workload(timing: WorkloadTiming) -> doc.Cell:
+    doubt = ", void" if timing.invalidated else ", with caveats" if timing.caveats else ""
+    tone = Tone.BAD if timing.invalidated else tone_of(timing.verdict)
+    told = doc.Badge(f"{words_of(timing.verdict)}{doubt}", tone)
+    return *doc.speedup_line(timing.cold.speedup), " ", told

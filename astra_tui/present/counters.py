@@ -12,19 +12,8 @@ from astra_tui.model.counters import Counters, Place
 from astra_tui.model.findings import Finding
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, NcuReport
 from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic, wasted_traffic
-from astra_tui.present.document import (
-    Block,
-    Cell,
-    Entry,
-    Listing,
-    Number,
-    Section,
-    Table,
-    changed,
-    number,
-    paragraphs,
-    table,
-)
+from astra_tui.present import document as doc
+from astra_tui.present.document import number
 from astra_tui.present.numbers import (
     count,
     decimal,
@@ -52,15 +41,17 @@ class CountedSource:
 
 def counters_blocks(
     task: str, case: Case, compulsory_bytes: int, versions: Sequence[CountedSource]
-) -> list[Block]:
+) -> list[doc.Block]:
     """Totals, then the source line by line; with two versions, in the form of a diff."""
     title = f"{task}, {case.why}, {case.dtype.value}, {dimensions(case.dims)}"
     return [
-        *paragraphs(title),
+        *doc.paragraphs(title),
         *_totals(compulsory_bytes, versions),
-        *paragraphs(*(f"{v.file}: {fault.describe()}" for v in versions for fault in v.faults)),
-        Section("Bytes moved", "", (_traffic(versions), *paragraphs(*_moved_in_vain(versions)))),
-        Section("Line by line", "", tuple(_lines(versions))),
+        *doc.paragraphs(*(f"{v.file}: {fault.describe()}" for v in versions for fault in v.faults)),
+        doc.Section(
+            "Bytes moved", "", (_traffic(versions), *doc.paragraphs(*_moved_in_vain(versions)))
+        ),
+        doc.Section("Line by line", "", tuple(_lines(versions))),
     ]
 
 
@@ -81,7 +72,7 @@ _OPTIONAL = {
 }
 
 
-def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[Block]:
+def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[doc.Block]:
     names, counters = _names(versions), [v.counters for v in versions]
     two = len(versions) == 2
     compulsory = f"of 32 bytes; compulsory: {count(compulsory_bytes // 32)}"
@@ -94,11 +85,11 @@ def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[Bl
         values = [getattr(c, name) for c in counters]
         if any(values):
             counted.append((name.replace("_", " "), values, remark))
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[doc.Cell, ...]] = []
     for name, values, remark in counted:
-        rows.append((name, *values, *([changed(values[-1], values[0])] * two), remark))
+        rows.append((name, *values, *([doc.changed(values[-1], values[0])] * two), remark))
     used = [[k.resources.registers for k in v.compilation.kernels] for v in versions]
-    registers = (Number(max(each, default=0), ", ".join(map(str, each))) for each in used)
+    registers = (doc.Number(max(each, default=0), ", ".join(map(str, each))) for each in used)
     rows.append(("registers", *registers, *([None] * two), "a thread, by kernel"))
     columns = ("", *names, *(["change"] * two), "")
     order = ""
@@ -108,7 +99,7 @@ def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[Bl
         key = "the emulator's key (sectors, requests, instructions)"
         order = f"{names[0]} is {told} by {key}"
     compiler = f"counts depend on the compiler: {counters[0].compiler}"
-    return [table(columns, rows), *paragraphs(order, compiler)]
+    return [doc.table(columns, rows), *doc.paragraphs(order, compiler)]
 
 
 # -- what is moved in vain -------------------------------------------------------------------------
@@ -116,10 +107,10 @@ def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[Bl
 _MOST_LISTED = 8
 
 
-def _traffic(versions: Sequence[CountedSource]) -> Table:
+def _traffic(versions: Sequence[CountedSource]) -> doc.Table:
     """Bytes of each argument; a request of a warp moves a byte once."""
     two = len(versions) == 2
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[doc.Cell, ...]] = []
     for name, version in zip(_names(versions), versions, strict=True):
         for t in version.traffic:
             share = (t.loaded - t.shared + t.stored) / t.compulsory
@@ -132,7 +123,7 @@ def _traffic(versions: Sequence[CountedSource]) -> Table:
         "bytes of", *([""] * two), "size", "loaded", "distinct", "moved/distinct", "stored",
         "distinct", "half lines", "shared",
     )  # fmt: skip
-    return table(columns, rows, optional=4)
+    return doc.table(columns, rows, optional=4)
 
 
 def _moved_in_vain(versions: Sequence[CountedSource]) -> Iterator[str]:
@@ -168,7 +159,7 @@ class _Line:
     mark: str = " "
 
 
-def _lines(versions: Sequence[CountedSource]) -> list[Block]:
+def _lines(versions: Sequence[CountedSource]) -> list[doc.Block]:
     """The source with its counts; columns in which nothing was counted are left out."""
     legend = ""
     if len(versions) == 1:
@@ -191,7 +182,7 @@ def _lines(versions: Sequence[CountedSource]) -> list[Block]:
         )
         for line in lines
     )
-    return [*paragraphs(legend), Listing(f"{counts(_COLUMNS)} line", tuple(shown))]
+    return [*doc.paragraphs(legend), doc.Listing(f"{counts(_COLUMNS)} line", tuple(shown))]
 
 
 def _annotated(version: CountedSource) -> list[_Line]:
@@ -248,12 +239,12 @@ _HEADLINE = {
 """What a report shows of the metrics; the JSON has all of them."""
 
 
-def hardware_blocks(report: NcuReport, file: str = "") -> list[Block]:
+def hardware_blocks(report: NcuReport, file: str = "") -> list[doc.Block]:
     """How many counters ncu read, or why none, and the most telling ones; never its durations."""
     remedy = (report.remedy,) if report.remedy else ()
     launches = (f"{launch.kernel}: {', '.join(_headline(launch))}" for launch in report.launches)
     head = f"{file}: " * bool(file) + f"hardware counters: {report.outcome}"
-    return [Entry((head,), paragraphs(*remedy, *launches))]
+    return [doc.Entry((head,), doc.paragraphs(*remedy, *launches))]
 
 
 def _headline(launch: LaunchCounters) -> Iterator[str]:
@@ -266,19 +257,21 @@ def _headline(launch: LaunchCounters) -> Iterator[str]:
 
 def compared_blocks(
     file: str, report: NcuReport, counters: Sequence[ComparedCounter]
-) -> list[Block]:
+) -> list[doc.Block]:
     """The emulator's counters against the GPU's, with what lies between; or why there are none."""
     if not report.available:
         return hardware_blocks(report, file)
     version = f" by ncu {report.version}" if report.version else ""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[doc.Cell, ...]] = []
     for c in counters:
         gpu = number(c.gpu, decimal, 0) if c.gpu is not None else None
-        apart = Number(c.difference, f"{c.difference:+,.0f}") if c.difference is not None else None
+        apart = (
+            doc.Number(c.difference, f"{c.difference:+,.0f}") if c.difference is not None else None
+        )
         remark = None if c.gpu is not None else "not read by ncu"
         rows.append((c.counter.replace("_", " "), c.emulator, gpu, apart, remark))
     columns = ("", "emulator", "GPU", "difference", "")
     missing = {name: why for launch in report.launches for name, why in launch.missing.items()}
     title = f"{file}: the GPU's own counters{version}, in the same case"
-    told = paragraphs(*(f"{name}: {why}" for name, why in missing.items()))
-    return [Section(title, "", (table(columns, rows), *told))]
+    told = doc.paragraphs(*(f"{name}: {why}" for name, why in missing.items()))
+    return [doc.Section(title, "", (doc.table(columns, rows), *told))]

@@ -17,7 +17,7 @@ import msgspec
 from astra_tui.model.timing import Ratio
 from astra_tui.model.visible import harmless
 from astra_tui.present.numbers import change_between, count, ratio
-from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present.tones import Phrase, Tone, tone_of_change
 from astra_tui.present.words import phrase_of
 
 
@@ -41,6 +41,7 @@ class Number:
 
     value: float
     text: str
+    tone: Tone = Tone.PLAIN
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ def number(
 
 def changed(before: int, after: int) -> Number | None:
     """How much a counter changed; None where it did not."""
-    text = change_between(before, after)
-    return Number(after / before - 1 if before else math.inf, text) if text else None
+    text, tone = change_between(before, after), tone_of_change(before, after)
+    return Number(after / before - 1 if before else math.inf, text, tone) if text else None
 
 
 def badge(said: StrEnum | Phrase) -> Badge:
@@ -83,6 +84,18 @@ def badge(said: StrEnum | Phrase) -> Badge:
 
 Inline = str | Code | Strong | Number | Badge | Link
 Line = tuple[Inline, ...]
+
+
+def phrases(line: Line) -> list[Phrase]:
+    """The texts of a line, each in its tone."""
+    texts = (part if isinstance(part, str) else part.text for part in line)
+    return [Phrase(text, _tone(part)) for text, part in zip(texts, line, strict=True)]
+
+
+def _tone(part: Inline) -> Tone:
+    if isinstance(part, Badge | Number):
+        return part.tone
+    return Tone.TITLE if isinstance(part, Strong) else Tone.PLAIN
 
 
 def interval(found: Ratio) -> Line:
@@ -105,9 +118,9 @@ class Paragraph:
     line: Line
 
 
-def paragraphs(*texts: str) -> tuple[Paragraph, ...]:
+def paragraphs(*texts: str | Line) -> tuple[Paragraph, ...]:
     """One for each text that is not empty."""
-    return tuple(Paragraph((text,)) for text in texts if text)
+    return tuple(Paragraph((t,) if isinstance(t, str) else t) for t in texts if t)
 
 
 @dataclass(frozen=True)
@@ -122,6 +135,17 @@ class Items:
     """A list of short lines."""
 
     lines: tuple[Line, ...]
+
+
+def first(texts: Sequence[str], most: int) -> list[str]:
+    """So many of these texts, and how many more there are."""
+    left = len(texts) - most
+    return [*texts[:most], *([f"and {left} more"] if left > 0 else [])]
+
+
+def items(*texts: str | Line) -> list[Block]:
+    """A list of these lines; nothing where there are none."""
+    return [Items(tuple((t,) if isinstance(t, str) else t for t in texts))] if texts else []
 
 
 @dataclass(frozen=True)
@@ -191,6 +215,20 @@ def _cell(cell: Cell) -> Line:
 def pairs(rows: Mapping[str, str | Line]) -> Table:
     """Names and values, one a line; those without a value are left out."""
     return table(("", ""), ((name, value) for name, value in rows.items() if value))
+
+
+def place(of: tuple[str, ...], *metrics: str) -> str:
+    """The name of a row with these metrics of a workload or kernel; `of` has all its names.
+
+    Metrics of all workloads together are of "".
+    """
+    return "\t".join(["\n".join(of), *metrics])
+
+
+def counter_row(name: str, before: int | None, now: int) -> tuple[Cell, ...]:
+    """A counter of two versions and its change; of the later one alone, where there is no other."""
+    change = changed(before, now) if before is not None else None
+    return name.replace("_", " "), before, now, change
 
 
 @dataclass(frozen=True)

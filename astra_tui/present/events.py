@@ -2,50 +2,10 @@
 
 from __future__ import annotations
 
+from astra_tui.model import events
 from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.compilation import Severity
 from astra_tui.model.constraints import broken
-from astra_tui.model.events import (
-    AnalysisGiven,
-    AutoApprovalSet,
-    BestChanged,
-    CaseAdded,
-    CaseChecked,
-    CheckFinished,
-    CheckStarted,
-    CodeFailed,
-    CodeWritten,
-    CompileFinished,
-    CopyFound,
-    DecisionTaken,
-    DeviceOpened,
-    DiffReviewed,
-    EngineStarted,
-    ErrorOccurred,
-    Event,
-    ExchangeMade,
-    HardwareCountersRead,
-    MemoryRecalled,
-    NoteAdded,
-    Paused,
-    PlanningFinished,
-    PlanProposed,
-    ProfileTaken,
-    RejectionTakenBack,
-    Resumed,
-    RoundOpened,
-    RoundsTimed,
-    Sanitized,
-    SessionClosed,
-    SessionOpened,
-    ShippedTimed,
-    SweepAdvanced,
-    SweepFinished,
-    TimingFinished,
-    ToolUsed,
-    VerdictReached,
-    WorkloadTimed,
-)
 from astra_tui.model.sanitizer import sanitizer_words
 from astra_tui.present import numbers
 from astra_tui.present.numbers import short
@@ -65,71 +25,71 @@ from astra_tui.present.words import (
 )
 
 
-def describe(event: Event) -> Phrase | None:
+def describe(event: events.Event) -> Phrase | None:
     """An event in one sentence; None for those that no reader of a log misses."""
     return _of_plans(event) or _of_code(event) or _of_checks(event) or _of_session(event)
 
 
-def _of_plans(event: Event) -> Phrase | None:
+def _of_plans(event: events.Event) -> Phrase | None:
     match event:
-        case RoundOpened(round=0):
+        case events.RoundOpened(round=0):
             return Phrase(f"round 0: the baseline {short(event.base)}", Tone.TITLE)
-        case RoundOpened():
+        case events.RoundOpened():
             return Phrase(f"round {event.round}, from {stands_on(event)}", Tone.TITLE)
-        case MemoryRecalled(known=known):
+        case events.MemoryRecalled(known=known):
             if not known:
                 return None
             words = f"memory: {len(known)} plans of earlier sessions fit, such as"
             return Phrase(f"{words} {known[0].describe()}", Tone.DIM)
-        case PlanProposed():
+        case events.PlanProposed():
             who = plan_words(event.plan, event.author.describe())
             return Phrase(f"plan {event.proposal + 1}: {event.plan.title} ({who})", Tone.ACCENT)
-        case PlanningFinished(reason=reason) if reason:
+        case events.PlanningFinished(reason=reason) if reason:
             return Phrase(f"no further plan: {reason}")
-        case DecisionTaken():
+        case events.DecisionTaken():
             return Phrase(decision_words(event.decision))
-        case RejectionTakenBack():
+        case events.RejectionTakenBack():
             return Phrase(f"rejection taken back by {event.by.describe()}")
-        case VerdictReached(verdict=verdict):
+        case events.VerdictReached(verdict=verdict):
             words = f"verdict {words_of(verdict.outcome)}: {'; '.join(verdict.reasons[:3])}"
             timed = verdict.comparison is not None and verdict.comparison.speedup is not None
             tone = tone_of(verdict.outcome)  # Whether a workload lost, its timing has said.
             return Phrase(words, Tone.PLAIN if timed and tone is Tone.GOOD else tone)
-        case BestChanged():
+        case events.BestChanged():
             return Phrase(f"the best is now {short(event.candidate)}", Tone.ACCENT)
-        case AnalysisGiven():
+        case events.AnalysisGiven():
             return Phrase(f"{event.role}: {event.text}")
     return None
 
 
-def _of_code(event: Event) -> Phrase | None:
+def _of_code(event: events.Event) -> Phrase | None:
     match event:
-        case CodeWritten():
+        case events.CodeWritten():
             what = f": {event.summary}" if event.summary else ""
             return Phrase(f"code {short(event.candidate)} by {event.author.describe()}{what}")
-        case DiffReviewed(rulings=rulings):
+        case events.DiffReviewed(rulings=rulings):
             told = review_words(rulings)
             lines = "".join(f"; {ruling_words(r).words}" for r in broken(rulings))
             return Phrase(f"{short(event.candidate)}, {told.words}{lines}", told.tone)
-        case CodeFailed():
+        case events.CodeFailed():
             return Phrase(f"no code: {event.reason}", Tone.BAD)
-        case CompileFinished(ok=True):
+        case events.CompileFinished(ok=True):
             return Phrase(f"compiled {short(event.candidate)} in {numbers.seconds(event.seconds)}")
-        case CopyFound():
+        case events.CopyFound():
             same = f"runs the code of {short(event.original)}, whose results it shares"
             return Phrase(f"{short(event.candidate)} {same}", Tone.CAUTION)
-        case CompileFinished():
+        case events.CompileFinished():
             errors = [d for d in event.diagnostics if d.severity is Severity.ERROR]
             first = f"line {errors[0].line}: {errors[0].message}" if errors else "no reason given"
             return Phrase(f"{short(event.candidate)} does not compile: {first}", Tone.BAD)
-        case ExchangeMade():
+        case events.ExchangeMade():
             tokens = f"{event.input_tokens:,} tokens in, {event.output_tokens:,} out"
             took = numbers.seconds(event.seconds)
             text = f"{event.model} for {event.purpose}: {tokens}, {took}"
             if event.error:
                 return Phrase(f"{text}; failed: {event.error}", Tone.BAD)
             return Phrase(text, Tone.DIM)
-        case ToolUsed():
+        case events.ToolUsed():
             what = event.tool if event.subject in event.summary else f"{event.tool} {event.subject}"
             cut = f"; {event.cut}" if event.cut else ""
             took = numbers.seconds(event.seconds)
@@ -138,39 +98,39 @@ def _of_code(event: Event) -> Phrase | None:
     return None
 
 
-def _of_checks(event: Event) -> Phrase | None:
+def _of_checks(event: events.Event) -> Phrase | None:
     match event:
-        case CheckStarted():
+        case events.CheckStarted():
             return Phrase(f"checking {event.cases} cases of {short(event.candidate)}")
-        case CaseChecked(result=result) if not result.outcome.ok:
+        case events.CaseChecked(result=result) if not result.outcome.ok:
             words = f"{result.case.id} {words_of(result.outcome)}: {result.message}"
             return Phrase(words, tone_of(result.outcome))
-        case CheckFinished():
+        case events.CheckFinished():
             took = numbers.seconds(event.seconds)
             words = f"check {words_of(event.verdict)}: {event.message} ({took})"
             return Phrase(words, tone_of(event.verdict))
-        case Sanitized(reports=reports):
+        case events.Sanitized(reports=reports):
             tone = Tone.BAD if any(report.found for report in reports) else Tone.PLAIN
             words = "; ".join(sanitizer_words(reports))
             return Phrase(f"compute-sanitizer on {short(event.candidate)}: {words}", tone)
-        case HardwareCountersRead(report=report):
+        case events.HardwareCountersRead(report=report):
             words = f"hardware counters of {short(event.candidate)}: {report.outcome}"
             return Phrase(words, Tone.PLAIN if report.available else Tone.CAUTION)
-        case ProfileTaken():
+        case events.ProfileTaken():
             return Phrase(f"profile of {short(event.candidate)} on {event.profile.device}")
         case _:
             return _of_timing(event)
 
 
-def _of_timing(event: Event) -> Phrase | None:
+def _of_timing(event: events.Event) -> Phrase | None:
     match event:
-        case RoundsTimed():
+        case events.RoundsTimed():
             times = numbers.times(event.base_us, event.candidate_us)
             found = f"{numbers.speedup(event.speedup)} after {event.rounds} rounds"
             return Phrase(f"{event.workload}: {found}, {times}", Tone.DIM)
-        case WorkloadTimed(timing=timing):
+        case events.WorkloadTimed(timing=timing):
             return Phrase(workload_words(timing), tone_of(timing.verdict))
-        case TimingFinished(timing=timing):
+        case events.TimingFinished(timing=timing):
             what = "the best, re-measured" if event.final else f"{short(timing.candidate)} timed"
             verdict = timing_verdict(timing)
             found = f"{numbers.speedup(timing.speedup)}, {verdict.words}"
@@ -178,43 +138,43 @@ def _of_timing(event: Event) -> Phrase | None:
             took = numbers.seconds(timing.seconds)
             words = f"{what} against {short(timing.base)}: {found}{why} ({took})"
             return Phrase(words, verdict.tone)
-        case SweepAdvanced():
+        case events.SweepAdvanced():
             return Phrase(f"sweep of {short(event.candidate)}: {event.progress}", Tone.DIM)
-        case SweepFinished(swept=swept):
+        case events.SweepFinished(swept=swept):
             of = f"{swept.timed} of {swept.trials} trials timed, " if swept.trials else ""
             return Phrase(f"sweep of {short(event.candidate)}: {of}{swept.summary}")
-        case ShippedTimed(shipped=shipped):
+        case events.ShippedTimed(shipped=shipped):
             told = shipped_words(shipped)
             return Phrase(f"the best {told.words}", told.tone)
     return None
 
 
-def _of_session(event: Event) -> Phrase | None:
+def _of_session(event: events.Event) -> Phrase | None:
     match event:
-        case SessionOpened():
+        case events.SessionOpened():
             settings = event.settings
             who = team_words(settings)
             words = f"session {event.session}: {settings.task}, {who}, {settings.device}"
             return Phrase(words, Tone.TITLE)
-        case EngineStarted():
+        case events.EngineStarted():
             words = f"engine: process {event.pid} on {event.host}, {event.rounds} rounds"
             return Phrase(words, Tone.DIM)
-        case DeviceOpened():
+        case events.DeviceOpened():
             return Phrase(f"device {device_words(event.device, event.gpu)}", Tone.DIM)
-        case NoteAdded():
+        case events.NoteAdded():
             return Phrase(f"note from {event.by.describe()}: {event.text}", Tone.ACCENT)
-        case CaseAdded():
+        case events.CaseAdded():
             return Phrase(f"case added by {event.by.describe()}: {event.case.id}")
-        case AutoApprovalSet():
+        case events.AutoApprovalSet():
             words = AutoApproval(event.mode, event.left).describe() or "everything is asked"
             return Phrase(f"{words}, set by {event.by.describe()}", Tone.CAUTION)
-        case Paused():
+        case events.Paused():
             dropped = "; the step was dropped and starts again" if event.interrupted else ""
             return Phrase(f"paused by {event.by.describe()}{dropped}", Tone.CAUTION)
-        case Resumed():
+        case events.Resumed():
             return Phrase(f"continued by {event.by.describe()}")
-        case ErrorOccurred():
+        case events.ErrorOccurred():
             return Phrase(f"error in {event.where}: {event.message}", Tone.BAD)
-        case SessionClosed():
+        case events.SessionClosed():
             return Phrase(f"{event.reason.words} ({event.message})", Tone.TITLE)
     return None

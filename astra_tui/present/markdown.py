@@ -4,42 +4,16 @@ from __future__ import annotations
 
 import re
 import textwrap
-from functools import singledispatch
 
 from astra_tui.model.hunks import unified_diff
-from astra_tui.present.document import (
-    Badge,
-    Block,
-    Code,
-    Details,
-    Diff,
-    Document,
-    Entry,
-    Figure,
-    Inline,
-    Items,
-    Line,
-    Link,
-    Listing,
-    Number,
-    Paragraph,
-    Quote,
-    Section,
-    Source,
-    Strong,
-    Table,
-    bounded,
-    inline,
-    spaced,
-    visible,
-)
+from astra_tui.present import document as doc
 from astra_tui.present.tones import sign_of
 
 _ACTIVE = re.compile(r"[\\`*\[\]<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.")
 _OPENS_BLOCK = re.compile(r"^(\s*)([#+=-]|\d+(?=[.)]))")
 
 
-def as_markdown(document: Document) -> str:
+def as_markdown(document: doc.Document) -> str:
     """The whole file. Texts of the journal in it are escaped: none makes a link, a tag or a list.
 
     Drawings are described; their numbers are in the tables.
@@ -49,33 +23,40 @@ def as_markdown(document: Document) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _blocks(blocks: tuple[Block, ...], level: int) -> str:
+def _blocks(blocks: tuple[doc.Block, ...], level: int) -> str:
     return "\n\n".join(_block(block, level) for block in blocks)
 
 
-@singledispatch
-def _block(block: Block, _level: int) -> str:
-    raise TypeError(f"no Markdown for {type(block).__name__}")
+def _block(block: doc.Block, level: int) -> str:
+    match block:
+        case doc.Paragraph(line):
+            return _started(_line(line))
+        case doc.Quote(text):
+            quoted = (_started(_escaped(t.strip())) for t in doc.bounded(text).split("\n"))
+            return "\n".join(f"> {text}  ".rstrip(" ") for text in quoted)
+        case doc.Items(lines):
+            return "\n".join(f"- {_started(_line(line))}" for line in lines)
+        case doc.Table():
+            return _table(block)
+        case doc.Listing(heading, lines):
+            return _fenced("\n".join([heading] * bool(heading) + [p.words for p in lines]), "")
+        case doc.Entry(line, blocks):
+            inner = textwrap.indent(_blocks(blocks, level), "  ")
+            return f"- {_line(line)}\n\n{inner}" if inner else f"- {_line(line)}"
+        case doc.Figure(title, description):
+            return f"Drawn in the HTML file: **{_plain(title)}**. {_plain(description)}"
+        case doc.Source(text):
+            return _fenced(text, "cuda")
+        case doc.Diff(old_name, new_name, old, new):
+            diff = unified_diff(old, new, old_name, new_name)
+            return _fenced(diff, "diff") if diff else "Both sources are the same."
+        case doc.Details(summary, blocks):
+            return f"**{_plain(summary)}**\n\n{_blocks(blocks, level)}"
+        case doc.Section(title, _, blocks):
+            return f"{'#' * level} {_plain(title)}\n\n{_blocks(blocks, level + 1)}"
 
 
-@_block.register
-def _(block: Paragraph, _level: int) -> str:
-    return _started(_line(block.line))
-
-
-@_block.register
-def _(block: Quote, _level: int) -> str:
-    lines = bounded(block.text).split("\n")
-    return "\n".join(f"> {_started(_escaped(text.strip()))}  ".rstrip(" ") for text in lines)
-
-
-@_block.register
-def _(block: Items, _level: int) -> str:
-    return "\n".join(f"- {_started(_line(line))}" for line in block.lines)
-
-
-@_block.register
-def _(block: Table, _level: int) -> str:
+def _table(block: doc.Table) -> str:
     columns = range(len(block.columns))
     rule = "|".join(" ---: " if i in block.numeric else " --- " for i in columns)
     rows = ["| " + " | ".join(map(_plain, block.columns)) + " |", f"|{rule}|"]
@@ -84,73 +65,35 @@ def _(block: Table, _level: int) -> str:
     return caption + "\n".join(rows)
 
 
-@_block.register
-def _(block: Listing, _level: int) -> str:
-    lines = [block.heading] * bool(block.heading) + [line.words for line in block.lines]
-    return _fenced("\n".join(lines), "")
-
-
-@_block.register
-def _(block: Entry, level: int) -> str:
-    inner = textwrap.indent(_blocks(block.blocks, level), "  ")
-    return f"- {_line(block.line)}\n\n{inner}" if inner else f"- {_line(block.line)}"
-
-
-@_block.register
-def _(block: Figure, _level: int) -> str:
-    return f"Drawn in the HTML file: **{_plain(block.title)}**. {_plain(block.description)}"
-
-
-@_block.register
-def _(block: Source, _level: int) -> str:
-    return _fenced(block.text, "cuda")
-
-
-@_block.register
-def _(block: Diff, _level: int) -> str:
-    diff = unified_diff(block.old, block.new, block.old_name, block.new_name)
-    return _fenced(diff, "diff") if diff else "Both sources are the same."
-
-
-@_block.register
-def _(block: Details, level: int) -> str:
-    return f"**{_plain(block.summary)}**\n\n{_blocks(block.blocks, level)}"
-
-
-@_block.register
-def _(block: Section, level: int) -> str:
-    return f"{'#' * level} {_plain(block.title)}\n\n{_blocks(block.blocks, level + 1)}"
-
-
 def _fenced(text: str, language: str) -> str:
-    shown = visible(text).rstrip("\n")
+    shown = doc.visible(text).rstrip("\n")
     longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{shown}\n{fence}"
 
 
-def _cell(line: Line) -> str:
+def _cell(line: doc.Line) -> str:
     return "".join(_inline(part, in_table=True) for part in line)
 
 
-def _line(line: Line) -> str:
+def _line(line: doc.Line) -> str:
     return "".join(map(_inline, line)).strip(" ")
 
 
-def _inline(part: Inline, in_table: bool = False) -> str:
+def _inline(part: doc.Inline, in_table: bool = False) -> str:
     match part:
         case str():
-            return _escaped(spaced(part))
-        case Code(text):
-            return _code(inline(text), in_table)
-        case Strong(text):
+            return _escaped(doc.spaced(part))
+        case doc.Code(text):
+            return _code(doc.inline(text), in_table)
+        case doc.Strong(text):
             after = " " if text.endswith(" ") else ""
             return f"**{_plain(text)}**{after}"
-        case Number(_, text):
+        case doc.Number(_, text):
             return _escaped(text)
-        case Badge(text, tone):
+        case doc.Badge(text, tone):
             return f"{sign_of(tone)} {_plain(text)}"
-        case Link(text, _):
+        case doc.Link(text, _):
             return _escaped(text)
 
 
@@ -166,7 +109,7 @@ def _code(text: str, in_table: bool) -> str:
 
 
 def _plain(text: str) -> str:
-    return _escaped(inline(text))
+    return _escaped(doc.inline(text))
 
 
 def _escaped(text: str) -> str:

@@ -10,21 +10,7 @@ from astra_tui.model.export import ExportReport, ExportStep
 from astra_tui.model.health import Health, Probe
 from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification, TimingPair
-from astra_tui.present.document import (
-    Badge,
-    Block,
-    Cell,
-    Entry,
-    Items,
-    Line,
-    Paragraph,
-    Section,
-    badge,
-    pairs,
-    paragraphs,
-    speedup_line,
-    table,
-)
+from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, percent, pluralised, short, significant
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import timing_verdict
@@ -34,11 +20,11 @@ from astra_tui.sessions.signing import Signed
 # -- a machine -------------------------------------------------------------------------------------
 
 
-def doctor_blocks(probes: Sequence[Probe]) -> list[Block]:
+def doctor_blocks(probes: Sequence[Probe]) -> list[doc.Block]:
     """A row a probe, with what is missing, what it would add and how to get it; then the sum."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[doc.Cell, ...]] = []
     for probe in probes:
-        rows.append((badge(probe.health), probe.name, probe.detail))
+        rows.append((doc.badge(probe.health), probe.name, probe.detail))
         remarks = {"for": probe.gives, "needs": probe.remedy}
         if probe.health is not Health.OK:
             rows += [(None, f"  {what}", text) for what, text in remarks.items() if text]
@@ -46,7 +32,7 @@ def doctor_blocks(probes: Sequence[Probe]) -> list[Block]:
     told = "kernels can be checked here; try: astra-tui check silu_and_mul"
     if lacking:
         told = f"kernels cannot be checked here before this works: {lacking}"
-    return [table(("", "", ""), rows), *paragraphs(told)]
+    return [doc.table(("", "", ""), rows), *doc.paragraphs(told)]
 
 
 def lacking_probes(probes: Sequence[Probe]) -> list[str]:
@@ -57,20 +43,19 @@ def lacking_probes(probes: Sequence[Probe]) -> list[str]:
 # -- an export -------------------------------------------------------------------------------------
 
 
-def export_blocks(report: ExportReport) -> list[Block]:
+def export_blocks(report: ExportReport) -> list[doc.Block]:
     """Each check with its outcome, then the files; where a check failed, that nothing is left."""
     title = f"{report.task}, candidate {short(report.candidate)}, as {report.format.value}"
-    files = Items(tuple((name,) for name in report.files))
-    written: list[Block] = [*paragraphs(f"written to {report.folder}:"), files]
+    written = [*doc.paragraphs(f"written to {report.folder}:"), *doc.items(*report.files)]
     if not report.folder:
-        written = [*paragraphs("a check failed: nothing was written")]
-    return [*paragraphs(title), *steps_blocks(report.steps), *written]
+        written = [*doc.paragraphs("a check failed: nothing was written")]
+    return [*doc.paragraphs(title), *steps_blocks(report.steps), *written]
 
 
-def steps_blocks(steps: Sequence[ExportStep]) -> list[Block]:
+def steps_blocks(steps: Sequence[ExportStep]) -> list[doc.Block]:
     """Each check with its outcome."""
-    rows = [(badge(step.outcome), step.name, step.detail) for step in steps]
-    return [table(("", "", ""), rows)] if rows else []
+    rows = [(doc.badge(step.outcome), step.name, step.detail) for step in steps]
+    return [doc.table(("", "", ""), rows)] if rows else []
 
 
 # -- the gate --------------------------------------------------------------------------------------
@@ -82,36 +67,38 @@ _FAILURES = {
 }
 
 
-def audit_blocks(summary: AuditSummary, messages: Mapping[str, str]) -> list[Block]:
+def audit_blocks(summary: AuditSummary, messages: Mapping[str, str]) -> list[doc.Block]:
     """A row for each kind, then every kernel that speaks against the gate, with its reason."""
     head = summary.head
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[doc.Cell, ...]] = []
     for kind in summary.kinds:
         numbers = kind.judged, kind.wrong, kind.inconclusive, kind.void, kind.hang
         cells = (n or None for n in (*numbers, len(kind.failures)))
         rows.append((kind.group.value, kind.kind, *cells))
     columns = ("group", "kind", "judged", "wrong", "inconclusive", "void", "hang", "failures")
-    blocks: list[Block] = [
-        *paragraphs(f"gate {short(head.gate)} on {head.device}, {head.compiler}; {head.machine}"),
-        table(columns, rows),
+    blocks: list[doc.Block] = [
+        *doc.paragraphs(
+            f"gate {short(head.gate)} on {head.device}, {head.compiler}; {head.machine}"
+        ),
+        doc.table(columns, rows),
     ]
     for group, words in _FAILURES.items():
         names = [n for k in summary.kinds if k.group is group for n in k.failures]
         judged = sum(k.judged for k in summary.kinds if k.group is group)
-        failed = paragraphs(*(f"{name}: {messages.get(name, '')}" for name in names))
+        failed = doc.paragraphs(*(f"{name}: {messages.get(name, '')}" for name in names))
         if judged:
-            told = Badge(f"{len(names)} of {judged} {words}", Tone.BAD if names else Tone.GOOD)
-            blocks.append(Entry((f"{group.value}: ", told), failed))
+            told = doc.Badge(f"{len(names)} of {judged} {words}", Tone.BAD if names else Tone.GOOD)
+            blocks.append(doc.Entry((f"{group.value}: ", told), failed))
     if left_out := sum(k.not_counted for k in summary.kinds):
         mutants = pluralised(left_out, "mutant")
-        blocks += paragraphs(f"not counted: {mutants} that do not compile, or change nothing")
+        blocks += doc.paragraphs(f"not counted: {mutants} that do not compile, or change nothing")
     return blocks
 
 
 # -- a session tried again -------------------------------------------------------------------------
 
 
-def integrity_blocks(integrity: Integrity, signed: Signed | None) -> list[Block]:
+def integrity_blocks(integrity: Integrity, signed: Signed | None) -> list[doc.Block]:
     """What was looked at, and by whose key the session is signed."""
     seen = (
         f"{pluralised(integrity.events, 'event')}, {pluralised(integrity.texts, 'text')}, "
@@ -122,40 +109,42 @@ def integrity_blocks(integrity: Integrity, signed: Signed | None) -> list[Block]
         named = "one of the keys that were named"
         known = named if signed.trusted else "see that it is who you think"
         by = f"{signed.fingerprint}, {count(signed.lines)} lines; {known}"
-    return [pairs({"journal": seen, "signature": by})]
+    return [doc.pairs({"journal": seen, "signature": by})]
 
 
-def differences_blocks(found: Sequence[Difference], title: str = "differs") -> list[Block]:
+def differences_blocks(found: Sequence[Difference], title: str = "differs") -> list[doc.Block]:
     """What is not as it was when the session ran, one row each."""
     if not found:
-        return [*paragraphs(f"{title}: nothing that is known of the machine")]
-    return [table((title, "recorded", "here"), ((d.what, d.recorded, d.here) for d in found))]
+        return [*doc.paragraphs(f"{title}: nothing that is known of the machine")]
+    return [doc.table((title, "recorded", "here"), ((d.what, d.recorded, d.here) for d in found))]
 
 
-def verification_blocks(verified: CandidateVerification) -> list[Block]:
+def verification_blocks(verified: CandidateVerification) -> list[doc.Block]:
     """One candidate: recorded against measured here."""
     where = f"round {verified.round}" if verified.round else "baseline"
-    recorded = (badge(verified.recorded),) if verified.recorded else ("not recorded",)
-    check: Line = (
-        badge(verified.measured), " (recorded: ", *recorded,
+    recorded = (doc.badge(verified.recorded),) if verified.recorded else ("not recorded",)
+    check: doc.Line = (
+        doc.badge(verified.measured), " (recorded: ", *recorded,
         f"), {pluralised(verified.cases, 'case')}; largest error "
         f"{significant(verified.worst_measured)} of what is allowed "
         f"(recorded: {significant(verified.worst_recorded)})",
     )  # fmt: skip
-    facts: list[Block] = [Paragraph(("check: ", *check))]
+    facts: list[doc.Block] = [doc.Paragraph(("check: ", *check))]
     if verified.counters:
         rows = ((c.name.replace("_", " "), c.measured, c.recorded) for c in verified.counters)
-        facts.append(table(("counter", "here", "recorded"), rows))
-    facts += [Paragraph(_timing(pair)) for pair in verified.timings]
-    facts += paragraphs(*(f"note: {said}" for said in verified.notes))
-    facts += [Paragraph((Badge("disagrees", Tone.BAD), f": {p}")) for p in verified.problems]
+        facts.append(doc.table(("counter", "here", "recorded"), rows))
+    facts += [doc.Paragraph(_timing(pair)) for pair in verified.timings]
+    facts += doc.paragraphs(*(f"note: {said}" for said in verified.notes))
+    facts += [
+        doc.Paragraph((doc.Badge("disagrees", Tone.BAD), f": {p}")) for p in verified.problems
+    ]
     if verified.agrees:
         told = "agrees" if verified.counters_compared else "agrees in what was compared"
-        facts.append(Paragraph((Badge(told, Tone.GOOD),)))
-    return [Section(f"{where}  {short(verified.candidate)}", "", tuple(facts))]
+        facts.append(doc.Paragraph((doc.Badge(told, Tone.GOOD),)))
+    return [doc.Section(f"{where}  {short(verified.candidate)}", "", tuple(facts))]
 
 
-def _timing(pair: TimingPair) -> Line:
+def _timing(pair: TimingPair) -> doc.Line:
     head = f"time against {short(pair.base)}: "
     recorded = *_ratio(pair.recorded), ")"
     if pair.measured is None:
@@ -164,8 +153,8 @@ def _timing(pair: TimingPair) -> Line:
     return (head, *_ratio(pair.measured), " (recorded: ", *recorded, apart)
 
 
-def _ratio(timing: Timing) -> Line:
-    return *speedup_line(timing.speedup), " ", badge(timing_verdict(timing))
+def _ratio(timing: Timing) -> doc.Line:
+    return *doc.speedup_line(timing.speedup), " ", doc.badge(timing_verdict(timing))
 
 
 def verification_words(candidates: Sequence[CandidateVerification]) -> str:

@@ -14,15 +14,7 @@ from astra_tui.model.sass import (
     SassDiff,
     SassKernel,
 )
-from astra_tui.present.document import (
-    Block,
-    Cell,
-    Listing,
-    Number,
-    Section,
-    paragraphs,
-    table,
-)
+from astra_tui.present import document as doc
 from astra_tui.present.tones import Phrase, Tone
 
 _CONTEXT = 3
@@ -61,13 +53,13 @@ class SassSource:
 
 def sass_blocks(
     title: str, sources: Sequence[SassSource], diff: SassDiff | None, histogram_only: bool
-) -> list[Block]:
+) -> list[doc.Block]:
     """Each kernel's histogram, then its listing unless only histograms are wanted.
 
     With a diff, `sources` are the newer version and the one before it.
     """
     made = sources[0].disassembly
-    head = paragraphs(f"{title}, {made.arch}, {sources[0].compiler}, {made.tool}")
+    head = doc.paragraphs(f"{title}, {made.arch}, {sources[0].compiler}, {made.tool}")
     if diff is None:
         return [*head, *(_kernel(sources[0], k, histogram_only) for k in made.kernels)]
     after, before = sources
@@ -77,24 +69,24 @@ def sass_blocks(
         for mark, source, names in (("-", before, diff.only_before), ("+", after, diff.only_after))
         for name in names
     ]
-    return [*head, *kernels, *paragraphs(*lone)]
+    return [*head, *kernels, *doc.paragraphs(*lone)]
 
 
 # -- one version -----------------------------------------------------------------------------------
 
 
-def _kernel(source: SassSource, kernel: SassKernel, histogram_only: bool) -> Section:
+def _kernel(source: SassSource, kernel: SassKernel, histogram_only: bool) -> doc.Section:
     in_loops = sum(row.in_loops for row in kernel.histogram)
     size = f"{len(kernel.instructions)} instructions, {in_loops} of them in loops"
     rows = (
         (row.name, row.count or None, row.in_loops or None, row.category.value)
         for row in kernel.histogram
     )
-    histogram = table(("name", "count", "in loops", "class"), rows)
-    blocks: list[Block] = [*paragraphs(size), histogram, *paragraphs(_unknown(kernel))]
+    histogram = doc.table(("name", "count", "in loops", "class"), rows)
+    blocks: list[doc.Block] = [*doc.paragraphs(size), histogram, *doc.paragraphs(_unknown(kernel))]
     if not histogram_only:
         blocks.append(_listing(tuple(map(Phrase, _listed(source, kernel)))))
-    return Section(f"{source.name}: {kernel.name}", "", tuple(blocks))
+    return doc.Section(f"{source.name}: {kernel.name}", "", tuple(blocks))
 
 
 def _listed(source: SassSource, kernel: SassKernel) -> Iterator[str]:
@@ -112,9 +104,9 @@ def _unknown(*kernels: SassKernel) -> str:
     return f"not in the table of classes: {', '.join(names)}" if names else ""
 
 
-def _listing(lines: tuple[Phrase, ...]) -> Listing:
+def _listing(lines: tuple[Phrase, ...]) -> doc.Listing:
     head = f"{'addr':>5} loop  instruction"
-    return Listing(f"{head:<{_CODE_WIDTH}}   line", lines)
+    return doc.Listing(f"{head:<{_CODE_WIDTH}}   line", lines)
 
 
 def _code(instruction: Instruction) -> str:
@@ -127,28 +119,30 @@ def _code(instruction: Instruction) -> str:
 
 def _changed_kernel(
     after: SassSource, before: SassSource, diff: KernelDiff, histogram_only: bool
-) -> Section:
+) -> doc.Section:
     new, old = after.kernel(diff.after), before.kernel(diff.before)
     counts = f"{len(old.instructions)} -> {len(new.instructions)} instructions"
     rows = [_change(change) for change in diff.histogram if change.changed]
-    blocks: list[Block] = [*paragraphs(f"{counts}; the histograms are the same")]
+    blocks: list[doc.Block] = [*doc.paragraphs(f"{counts}; the histograms are the same")]
     if rows:
         columns = ("name", "before", "after", "change", "in loops", "class")
         left_out = f"{counts}; rows that are the same are left out"
-        blocks = [*paragraphs(left_out), table(columns, rows)]
-    blocks += paragraphs(_unknown(old, new))
+        blocks = [*doc.paragraphs(left_out), doc.table(columns, rows)]
+    blocks += doc.paragraphs(_unknown(old, new))
     if not histogram_only and diff.same:
         same = "the instructions are the same, but for the numbers of registers"
-        blocks += paragraphs(same)
+        blocks += doc.paragraphs(same)
     elif not histogram_only:
-        blocks += paragraphs(f"- {before.file}, + {after.file}; numbers of registers may differ")
+        blocks += doc.paragraphs(
+            f"- {before.file}, + {after.file}; numbers of registers may differ"
+        )
         blocks.append(_listing(tuple(_steps((before, old), (after, new), diff))))
-    return Section(f"{diff.before}  ->  {diff.after}", "", tuple(blocks))
+    return doc.Section(f"{diff.before}  ->  {diff.after}", "", tuple(blocks))
 
 
-def _change(change: HistogramChange) -> tuple[Cell, ...]:
+def _change(change: HistogramChange) -> tuple[doc.Cell, ...]:
     old, new, difference = change.before, change.after, change.after - change.before
-    told = Number(difference, f"{difference:+,}") if difference else None
+    told = doc.Number(difference, f"{difference:+,}") if difference else None
     loops = change.before_in_loops, change.after_in_loops
     in_loops = f"{loops[0]} -> {loops[1]}" if any(loops) else None
     return change.name, old or None, new or None, told, in_loops, change.category.value

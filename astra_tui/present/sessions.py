@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from astra_tui.model.experience import Experience, PredictionRecord
+from astra_tui.present import document as doc
 from astra_tui.present import numbers
-from astra_tui.present.document import Block, Cell, Paragraph, badge, table
 from astra_tui.present.numbers import minute
 from astra_tui.present.tones import Phrase, Tone, tone_of
 from astra_tui.present.words import NOTHING_BETTER, best_of, words_of
@@ -43,32 +43,34 @@ def in_tree_order(sessions: Sequence[SessionSummary]) -> Iterator[tuple[int, Ses
         yield from ((0, s) for s in circle)
 
 
-def sessions_blocks(sessions: Sequence[SessionSummary]) -> list[Block]:
+def sessions_blocks(sessions: Sequence[SessionSummary]) -> list[doc.Block]:
     """One row a session, branches below their parent; then what they are called."""
     columns = "session", "task", "team", "device", "status", "rounds", "started", "best"
     rows = (_row(depth, s) for depth, s in in_tree_order(sessions))
     titles = tuple((f"{s.name}: {s.title}",) for s in sessions if s.title)
-    return [table(columns, rows), *(Paragraph(title) for title in titles)]
+    return [doc.table(columns, rows), *(doc.Paragraph(title) for title in titles)]
 
 
-def _row(depth: int, s: SessionSummary) -> tuple[Cell, ...]:
+def _row(depth: int, s: SessionSummary) -> tuple[doc.Cell, ...]:
     name = s.name
     if s.parent:
         origin = "" if depth else f"{s.parent} "
         name = f"{'  ' * depth}{s.name} (from {origin}event {s.fork_seq})"
-    result = badge(Phrase(s.result or "-", Tone(s.tone)))
+    result = doc.badge(Phrase(s.result or "-", Tone(s.tone)))
     return name, s.task, s.team, s.device, s.status, s.rounds, minute(s.started), result
 
 
-def memory_blocks(known: Sequence[Experience], records: Sequence[PredictionRecord]) -> list[Block]:
+def memory_blocks(
+    known: Sequence[Experience], records: Sequence[PredictionRecord]
+) -> list[doc.Block]:
     """One row a plan that was tried, latest last; then how predictions came out."""
     columns = "plan", "operator", "GPU", "outcome", "predicted", "measured", "what"
     ledger = ((f"{r.team} {r.model}".strip(), r.describe()) for r in records)
-    tried = table(columns, map(_tried_row, known))
-    return [tried, table(("team", "so far"), ledger, "Predictions")]
+    tried = doc.table(columns, map(_tried_row, known))
+    return [tried, doc.table(("team", "so far"), ledger, "Predictions")]
 
 
-def _tried_row(one: Experience) -> tuple[Cell, ...]:
+def _tried_row(one: Experience) -> tuple[doc.Cell, ...]:
     expected, counter = one.prediction, one.prediction.counter.value
     bounds, measured = expected.speedup, one.ratios.get(counter)
     if one.speedup is not None and bounds is not None:
@@ -76,11 +78,13 @@ def _tried_row(one: Experience) -> tuple[Cell, ...]:
     else:
         predicted = f"{counter.replace('_', ' ')} x{expected.counter_ratio:.2f}"
         found = "-" if measured is None else f"x{measured:.2f}"
-    outcome = badge(Phrase(words_of(one.outcome), tone_of(one.outcome)))
+    outcome = doc.badge(Phrase(words_of(one.outcome), tone_of(one.outcome)))
     return one.id, one.operator, one.gpu, outcome, predicted, found, one.title
 
 
-def engines_blocks(engines: Sequence[Welcome]) -> list[Block]:
+def engines_blocks(engines: Sequence[Welcome]) -> list[doc.Block]:
     """One row a running engine."""
     columns = "session", "task", "status", "process", "folder"
-    return [table(columns, ((e.session, e.task, e.status, str(e.pid), e.folder) for e in engines))]
+    return [
+        doc.table(columns, ((e.session, e.task, e.status, str(e.pid), e.folder) for e in engines))
+    ]

@@ -16,23 +16,7 @@ from astra_tui.model.timing import (
     WorkloadTiming,
 )
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTimes
-from astra_tui.present.document import (
-    Block,
-    Cell,
-    Code,
-    Inline,
-    Items,
-    Line,
-    Link,
-    Paragraph,
-    Strong,
-    Table,
-    badge,
-    interval,
-    number,
-    paragraphs,
-    table,
-)
+from astra_tui.present import document as doc
 from astra_tui.present.numbers import (
     geometric_mean,
     microseconds,
@@ -40,8 +24,11 @@ from astra_tui.present.numbers import (
     ratio,
     seconds,
     significant,
+    speedup,
+    time,
+    times,
 )
-from astra_tui.present.tones import Phrase
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import shipped_words, timing_verdict, words_of
 
 
@@ -63,9 +50,11 @@ _PROTOCOLS = {
 }
 
 
-def circumstances_blocks(where: str, checks: Sequence[str], protocol: str) -> list[Block]:
+def circumstances_blocks(where: str, checks: Sequence[str], protocol: str) -> list[doc.Block]:
     """On what and how it was measured, and what was checked before."""
-    return [*paragraphs(where, f"checked on the GPU: {'; '.join(checks)}", _PROTOCOLS[protocol])]
+    return [
+        *doc.paragraphs(where, f"checked on the GPU: {'; '.join(checks)}", _PROTOCOLS[protocol])
+    ]
 
 
 class CaveatMarks:
@@ -80,64 +69,68 @@ class CaveatMarks:
         """Marks that `items` explains next to the table."""
         return cls(caveat for timing in timings for caveat in timing.caveats)
 
-    def of(self, timing: WorkloadTiming) -> Line:
+    def of(self, timing: WorkloadTiming) -> doc.Line:
         """The marks of one measurement, as links where the document explains them elsewhere."""
-        words: list[Inline] = []
+        words: list[doc.Inline] = []
         for mark in sorted({self._numbers[caveat] for caveat in timing.caveats}):
             text = f"[{mark}]"
-            words += [" " if words else "", Link(text, f"caveat-{mark}") if self._linked else text]
+            words += [
+                " " if words else "",
+                doc.Link(text, f"caveat-{mark}") if self._linked else text,
+            ]
         if timing.invalidated:
             words.append(" decides nothing")
         return tuple(words)
 
-    def items(self) -> list[Items]:
+    def items(self) -> list[doc.Items]:
         """Every caveat with its number; nothing where links lead to them."""
         if self._linked or not self._numbers:
             return []
-        return [Items(tuple((f"[{n}] {c.message}",) for c, n in self._numbers.items()))]
+        return [doc.Items(tuple((f"[{n}] {c.message}",) for c, n in self._numbers.items()))]
 
 
 def timing_blocks(
     timing: Timing, names: Names, marks: CaveatMarks, detectable: float | None = None
-) -> list[Block]:
+) -> list[doc.Block]:
     """A pair with its verdict, both tables, energy and every reason.
 
     `detectable` is the smallest difference that this measurement could tell, as a fraction.
     """
     base = "itself" if timing.base == timing.candidate else names.base
     title = f"{names.candidate} against {base}"
-    verdict = badge(timing_verdict(timing))
-    blocks: list[Block] = [Paragraph((verdict, " ", Strong(title), f" ({_circumstances(timing)})"))]
-    blocks += [Paragraph((reason,)) for reason in timing.reasons[:1]]
+    verdict = doc.badge(timing_verdict(timing))
+    blocks: list[doc.Block] = [
+        doc.Paragraph((verdict, " ", doc.Strong(title), f" ({_circumstances(timing)})"))
+    ]
+    blocks += [doc.Paragraph((reason,)) for reason in timing.reasons[:1]]
     if any(workload.producer for workload in timing.workloads):
-        blocks.append(Paragraph((f"{BEHIND_PRODUCER}.".capitalize(),)))
+        blocks.append(doc.Paragraph((f"{BEHIND_PRODUCER}.".capitalize(),)))
     blocks.append(cold_table(timing, f"{title}: paired, cold (decides)", names, marks))
     blocks += other_tables(timing, title, names)
     blocks += [*marks.items(), *_energies(timing)]
-    if timing.reasons[1:]:
-        blocks.append(Items(tuple((reason,) for reason in timing.reasons[1:])))
+    blocks += doc.items(*timing.reasons[1:])
     if detectable is not None:
         least = f"Differences down to {percent(detectable, 2)} can be told apart here."
-        blocks.append(Paragraph((least,)))
+        blocks.append(doc.Paragraph((least,)))
     return blocks
 
 
-def paper_blocks(timing: Timing, names: Names) -> list[Block]:
+def paper_blocks(timing: Timing, names: Names) -> list[doc.Block]:
     """The same by the paper's protocol alone, which has no interval and so no verdict."""
     title = f"{names.candidate} against {names.base}"
     marks = CaveatMarks.of_timing(timing.workloads)
-    rows: list[tuple[Cell, ...]] = [
+    rows: list[tuple[doc.Cell, ...]] = [
         (w.workload, *_paper_cells(w), marks.of(w)) for w in timing.workloads
     ]
     mean = _mean(map(_paper_ratio, timing.workloads))
     rows.append(("geometric mean", None, None, mean, None))
     columns = ("workload", *_times(names), "speedup", "caveats")
     return [
-        Paragraph((Strong(title), f" ({_circumstances(timing)})")),
-        table(columns, rows).without_empty_columns(),
+        doc.Paragraph((doc.Strong(title), f" ({_circumstances(timing)})")),
+        doc.table(columns, rows).without_empty_columns(),
         *marks.items(),
         *_energies(timing),
-        Paragraph(("The paper's protocol has no interval, and so no verdict.",)),
+        doc.Paragraph(("The paper's protocol has no interval, and so no verdict.",)),
     ]
 
 
@@ -146,40 +139,40 @@ def paper_blocks(timing: Timing, names: Names) -> list[Block]:
 _COLD = ("speedup", "95 % interval", "verdict", "caveats", "of floor", "threshold", "floor us")
 
 
-def cold_table(timing: Timing, caption: str, names: Names, marks: CaveatMarks) -> Table:
+def cold_table(timing: Timing, caption: str, names: Names, marks: CaveatMarks) -> doc.Table:
     """A row a workload and one of the means; times in microseconds."""
     mean = timing.speedup
     tone = timing_verdict(timing).tone
-    verdict: Line = (badge(Phrase(words_of(timing.verdict), tone)),)
-    means = ("geometric mean", None, None, number(mean.value, ratio), interval(mean))
+    verdict: doc.Line = (doc.badge(Phrase(words_of(timing.verdict), tone)),)
+    means = ("geometric mean", None, None, doc.number(mean.value, ratio), doc.interval(mean))
     rows = [cold_row(w, marks) for w in timing.workloads]
     rows.append((*means, verdict, *(None,) * 5))
     return paired_table(caption, names, rows)
 
 
-def paired_table(caption: str, names: Names, rows: Sequence[tuple[Cell, ...]]) -> Table:
+def paired_table(caption: str, names: Names, rows: Sequence[tuple[doc.Cell, ...]]) -> doc.Table:
     """A table of such rows; the last columns are left out where a line has no room for them."""
     columns = ("workload", *_times(names), *_COLD, "type")
-    return table(columns, rows, caption, optional=4).without_empty_columns()
+    return doc.table(columns, rows, caption, optional=4).without_empty_columns()
 
 
-def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> tuple[Cell, ...]:
+def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> tuple[doc.Cell, ...]:
     """One workload by the pair that decides."""
     cold, floor = timing.cold, timing.floor
     share = cold.candidate_us and timing.of_floor
     return (
         timing.workload,
         *_paired_cells(cold),
-        badge(timing.verdict),
+        doc.badge(timing.verdict),
         marks.of(timing),
-        number(share, percent) if share else None,
-        number(timing.threshold, percent, 2),
-        number(floor.us, microseconds) if floor else None,
+        doc.number(share, percent) if share else None,
+        doc.number(timing.threshold, percent, 2),
+        doc.number(floor.us, microseconds) if floor else None,
         timing.dtype.value,
     )
 
 
-def running_row(event: RoundsTimed) -> tuple[Cell, ...]:
+def running_row(event: RoundsTimed) -> tuple[doc.Cell, ...]:
     """A workload whose rounds are coming in."""
     found = _paired_cells(PairedTime(event.base_us, event.candidate_us, event.speedup))
     return event.workload, *found, f"{event.rounds} rounds", *(None,) * 5
@@ -188,7 +181,7 @@ def running_row(event: RoundsTimed) -> tuple[Cell, ...]:
 # -- those that do not decide ----------------------------------------------------------------------
 
 
-def other_tables(timing: Timing, title: str, names: Names) -> list[Block]:
+def other_tables(timing: Timing, title: str, names: Names) -> list[doc.Block]:
     """The other protocols by which it was timed; times in microseconds."""
     timed = timing.workloads
     if not any(w.chained or w.warm or w.paper for w in timed):
@@ -208,27 +201,27 @@ def other_tables(timing: Timing, title: str, names: Names) -> list[Block]:
         columns += ["95 % interval"] if protocol != "paper" else []
     by_paper = ", and the paper's protocol" if any(w.paper for w in timed) else ""
     caption = f"{title}: paired, warm{by_paper}"
-    return [table(columns, rows, caption, optional=len(columns) - 1).without_empty_columns()]
+    return [doc.table(columns, rows, caption, optional=len(columns) - 1).without_empty_columns()]
 
 
 def _times(names: Names) -> tuple[str, str]:
     return f"{names.base_column} us", f"{names.candidate_column} us"
 
 
-def _paired_cells(paired: PairedTime | None) -> tuple[Cell, ...]:
+def _paired_cells(paired: PairedTime | None) -> tuple[doc.Cell, ...]:
     """Both times, the speedup and its interval; empty where they were not measured."""
     if paired is None:
         return (None,) * 4
-    times = number(paired.base_us, microseconds), number(paired.candidate_us, microseconds)
-    return *times, number(paired.speedup.value, ratio), interval(paired.speedup)
+    times = doc.number(paired.base_us, microseconds), doc.number(paired.candidate_us, microseconds)
+    return *times, doc.number(paired.speedup.value, ratio), doc.interval(paired.speedup)
 
 
-def _paper_cells(timing: WorkloadTiming) -> tuple[Cell, ...]:
+def _paper_cells(timing: WorkloadTiming) -> tuple[doc.Cell, ...]:
     paper, found = timing.paper, _paper_ratio(timing)
     if paper is None:
         return (None,) * 3
-    times = number(paper.base_us, microseconds), number(paper.candidate_us, microseconds)
-    return *times, number(found, ratio) if found is not None else None
+    times = doc.number(paper.base_us, microseconds), doc.number(paper.candidate_us, microseconds)
+    return *times, doc.number(found, ratio) if found is not None else None
 
 
 def _paper_ratio(timing: WorkloadTiming) -> float | None:
@@ -236,9 +229,9 @@ def _paper_ratio(timing: WorkloadTiming) -> float | None:
     return paper.speedup if paper and paper.candidate_us else None
 
 
-def _mean(ratios: Iterable[float | None]) -> Cell:
+def _mean(ratios: Iterable[float | None]) -> doc.Cell:
     mean = geometric_mean(tuple(ratios))
-    return None if mean is None else number(mean, ratio)
+    return None if mean is None else doc.number(mean, ratio)
 
 
 def _circumstances(timing: Timing) -> str:
@@ -248,10 +241,69 @@ def _circumstances(timing: Timing) -> str:
     return ", ".join([timing.device, *([clock] if clocks else []), seconds(timing.seconds)])
 
 
+# -- in a narrow place -----------------------------------------------------------------------------
+
+_BAR = 20
+
+
+def measured_blocks(timing: Timing, title: str) -> list[doc.Block]:
+    """A finished timing: all workloads together, then each, for a pane."""
+    verdict = timing_verdict(timing)
+    together = f"  {speedup(timing.speedup)} over all workloads" if timing.speedup else ""
+    where = doc.Badge(f"  on {timing.device}", Tone.DIM)
+    line: doc.Line = (doc.Badge(verdict.words.upper(), verdict.tone), together, where)
+    workloads = (block for workload in timing.workloads for block in workload_blocks(workload))
+    return [doc.Section(title, "", (doc.Paragraph(line), *workloads))]
+
+
+def workload_blocks(timing: WorkloadTiming) -> list[doc.Block]:
+    """One workload: the ratio that decides, the floor, what else was measured, and caveats."""
+    doubt = Tone.BAD if timing.invalidated else Tone.CAUTION
+    head: doc.Line = (
+        doc.Strong(f"{timing.workload} {timing.dtype.value}  "),
+        doc.badge(timing.verdict),
+        doc.Badge(f"  {timing.cold.speedup.rounds} pairs", Tone.DIM),
+        doc.Badge("  CAVEATS" if timing.caveats else "", doubt),
+    )
+    rows: dict[str, tuple[doc.Cell, ...]] = {}
+    for name, pair, remark in (
+        ("cold", timing.cold, ", with the producer before it" * timing.producer),
+        ("chained", timing.chained, ", after itself alone"),
+        ("warm", timing.warm, ""),
+    ):
+        if pair is not None:
+            found = f"{speedup(pair.speedup)}  {times(pair.base_us, pair.candidate_us)}{remark}"
+            rows["time_us" if name == "cold" else f"{name}_us"] = name, found
+    if timing.paper is not None:
+        paper = timing.paper
+        found = f"{ratio(paper.speedup)}  {times(paper.base_us, paper.candidate_us)}"
+        rows["paper_us"] = "paper", doc.Badge(f"{found}, launches included", Tone.DIM)
+    if timing.floor is not None and timing.of_floor is not None:
+        filled = max(0, min(round(timing.of_floor * _BAR), _BAR))
+        bar = doc.Badge("█" * filled + "░" * (_BAR - filled), Tone.DIM)
+        share = f" {percent(timing.of_floor)} of {time(timing.floor.us)}"
+        rows["of_floor floor_us"] = "of floor", (bar, share)
+    anchors = tuple(doc.place((timing.workload,), *metrics.split()) for metrics in rows)
+    doubts: list[doc.Line] = [
+        (doc.Badge(f"void: {c.message}", Tone.BAD),)
+        if c.invalidates
+        else (doc.Badge(f"doubt: {c.message}", Tone.CAUTION),)
+        for c in timing.caveats
+    ]
+    measured = doc.table(("", ""), rows.values(), anchors=anchors)
+    return [doc.Entry(head, (measured, *doc.paragraphs(*doubts)))]
+
+
+def running_blocks(rounds: Sequence[RoundsTimed]) -> list[doc.Block]:
+    """A timing that runs: intervals that narrow."""
+    rows = [(r.workload, f"{speedup(r.speedup)}  {r.rounds} pairs") for r in rounds]
+    return [doc.Section("Timing now", "", (doc.table(("", ""), rows),))] if rows else []
+
+
 # -- energy ----------------------------------------------------------------------------------------
 
 
-def _energies(timing: Timing) -> list[Block]:
+def _energies(timing: Timing) -> list[doc.Block]:
     """What a launch takes of each version, or why it cannot be told."""
     lines = tuple(
         (
@@ -261,7 +313,7 @@ def _energies(timing: Timing) -> list[Block]:
         for w in timing.workloads
         if w.energy is not None
     )
-    return [Items(lines)] if lines else []
+    return [doc.Items(lines)] if lines else []
 
 
 def _energy(use: EnergyUse) -> str:
@@ -279,55 +331,55 @@ _SHIPPED_PROTOCOL = (
 )
 
 
-def shipped_blocks(shipped: ShippedTimes) -> list[Block]:
+def shipped_blocks(shipped: ShippedTimes) -> list[doc.Block]:
     """The best against the fastest shipped kernel of each shape, and what was not timed."""
     told = shipped_words(shipped)
-    headline = badge(told._replace(words=f"best {told.words}"))
-    blocks: list[Block] = [Paragraph((headline,)), Paragraph((_SHIPPED_PROTOCOL,))]
+    headline = doc.badge(told._replace(words=f"best {told.words}"))
+    blocks: list[doc.Block] = [doc.Paragraph((headline,)), doc.Paragraph((_SHIPPED_PROTOCOL,))]
     if shipped.times is not None:
         blocks.append(_compared_table(shipped.times.shapes, BEST, shipped.speedup))
     for name, reason in shipped.not_timed.items():
-        blocks.append(Paragraph((Code(name), f" is not timed: {reason}.")))
+        blocks.append(doc.Paragraph((doc.Code(name), f" is not timed: {reason}.")))
     return blocks
 
 
-def chain_blocks(task: str, chain: ChainTimes) -> list[Block]:
+def chain_blocks(task: str, chain: ChainTimes) -> list[doc.Block]:
     """Times of every version, a column a shape; then each source against the fastest shipped."""
     follows = "itself" if chain.chain == "itself" else "a producer (times are of both)"
     title = f"{task}: microseconds a launch, each after {follows}"
     shapes = chain.shapes
-    rows: list[tuple[Cell, ...]] = [
+    rows: list[tuple[doc.Cell, ...]] = [
         ("floor", *(_us(shape.floor_us) for shape in shapes)),
         (shapes[0].base if shapes else None, *(_us(shape.base_us) for shape in shapes)),
     ]
     for name in dict.fromkeys(v.name for shape in shapes for v in shape.versions):
         rows.append((name, *(_time_of(shape, name) for shape in shapes)))
     columns = ("version", *(shape.workload for shape in shapes))
-    blocks: list[Block] = [table(columns, rows, title)]
+    blocks: list[doc.Block] = [doc.table(columns, rows, title)]
     blocks += [_compared_table(shapes, source, mean) for source, mean in chain.means.items()]
     remarks = dict.fromkeys(remark for shape in shapes for remark in _remarks(shape))
-    return [*blocks, Items(tuple((remark,) for remark in remarks))] if remarks else blocks
+    return [*blocks, *doc.items(*remarks)]
 
 
-def _compared_table(shapes: Sequence[ShapeTimes], source: str, mean: Ratio | None) -> Table:
+def _compared_table(shapes: Sequence[ShapeTimes], source: str, mean: Ratio | None) -> doc.Table:
     rows = [_compared_row(shape, source) for shape in shapes]
-    found = (number(mean.value, ratio), interval(mean)) if mean else ("not known", None)
+    found = (doc.number(mean.value, ratio), doc.interval(mean)) if mean else ("not known", None)
     rows.append(("geometric mean", None, None, *found))
     columns = "workload", f"{source} us", "fastest shipped", f"its time / {source}", "95 % interval"
     caption = f"{source} against the fastest shipped kernels"
-    return table(columns, rows, caption)
+    return doc.table(columns, rows, caption)
 
 
-def _compared_row(shape: ShapeTimes, source: str) -> tuple[Cell, ...]:
+def _compared_row(shape: ShapeTimes, source: str) -> tuple[doc.Cell, ...]:
     found = shape.fastest.get(source)
     us = _time_of(shape, source)
     if found is None:
         return shape.workload, us, "not known", None, None
-    compared = number(found.speedup.value, ratio), interval(found.speedup)
-    return shape.workload, us, Code(found.name), *compared
+    compared = doc.number(found.speedup.value, ratio), doc.interval(found.speedup)
+    return shape.workload, us, doc.Code(found.name), *compared
 
 
-def _time_of(shape: ShapeTimes, name: str) -> Cell:
+def _time_of(shape: ShapeTimes, name: str) -> doc.Cell:
     """A version's time; nothing where it does not serve the shape, "void" where it decides none."""
     found = next((v for v in shape.versions if v.name == name), None)
     if found is None:
@@ -335,8 +387,8 @@ def _time_of(shape: ShapeTimes, name: str) -> Cell:
     return "void" if found.caveats else _us(found.us)
 
 
-def _us(time: float | None) -> Cell:
-    return None if time is None else number(time, microseconds)
+def _us(time: float | None) -> doc.Cell:
+    return None if time is None else doc.number(time, microseconds)
 
 
 def _remarks(shape: ShapeTimes) -> Iterator[str]:

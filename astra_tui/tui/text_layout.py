@@ -7,17 +7,19 @@ act on the terminal or be taken for markup.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from astra_tui.model.visible import visible, visible_inline
-from astra_tui.present import document
-from astra_tui.present.document import Badge, Block, Entry, Items, Listing, Paragraph, Strong
+from astra_tui.present import document as doc
 from astra_tui.present.tones import Phrase, Tone
 
 ELLIPSIS = "…"
+
+LONGEST = 2000
+"""Characters of a part of a document that are shown; a stranger's text may have any number."""
 
 
 class Span(NamedTuple):
@@ -30,16 +32,10 @@ class Span(NamedTuple):
 Line = tuple[Span, ...]
 
 
-def span(text: str, tone: Tone = Tone.PLAIN) -> Span:
-    """A piece of a line whose text is made harmless."""
+def span(text: str, tone: Tone = Tone.PLAIN, limit: int = 200) -> Span:
+    """A piece of a line whose text is made harmless; of a longer one, the end is only named."""
     inner = text.rstrip(" ")
-    return Span(visible_inline(inner) + text[len(inner) :], tone)
-
-
-def _tone(part: document.Inline) -> Tone:
-    if isinstance(part, Badge):
-        return part.tone
-    return Tone.TITLE if isinstance(part, Strong) else Tone.PLAIN
+    return Span(visible_inline(inner, limit) + text[len(inner) :], tone)
 
 
 def _prose(text: str) -> str:
@@ -105,12 +101,57 @@ def _wrapped_paragraph(text: str, width: int) -> Iterator[str]:
     yield line if not empty else ""
 
 
+def toned(line: doc.Line) -> Line:
+    """A line of a document, each part in its tone."""
+    return tuple(span(p.words.replace("\n", " "), p.tone, LONGEST) for p in doc.phrases(line))
+
+
+def wrapped_line(line: Line, width: int) -> list[Line]:
+    """A line, wrapped between words that keep their tones; one that fits stays as it is."""
+    if line_cells(line) <= width:
+        return [line]
+    lines: list[Line] = []
+    left = 0
+    for text, tone in line:
+        for word in re.findall(r"\s+|\S+", text):
+            size = cell_len(word)
+            left = 0 if size > left else left
+            if not left and word.isspace():
+                continue
+            for piece in chop_cells(word, width):
+                if cell_len(piece) > left:
+                    lines.append(())
+                    left = width
+                lines[-1] = (*lines[-1], Span(piece, tone))
+                left -= cell_len(piece)
+    return lines or [()]
+
+
+def column_widths(rows: Sequence[Sequence[Line]], room: int) -> list[int]:
+    """Widths of columns, of which the widest share what the others leave of the room.
+
+    No column is cut that takes less than its share.
+    """
+    widths = [max(map(line_cells, column)) for column in zip(*rows, strict=True)]
+    left = room - 2 * (len(widths) - 1)
+    for place, i in enumerate(sorted(range(len(widths)), key=widths.__getitem__)):
+        widths[i] = max(1, min(widths[i], left // (len(widths) - place)))
+        left -= widths[i]
+    return widths
+
+
+def _whole(rows: Sequence[Sequence[Line]], columns: int) -> int:
+    return sum(max(line_cells(row[i]) for row in rows) + 2 for i in range(columns)) - 2
+
+
 class Page:
     """Collects lines for a width. Paragraphs are wrapped, single lines are cut."""
 
     def __init__(self, width: int):
         self.width = max(width, 8)
         self.lines: list[Line] = []
+        self.anchors: dict[str, int] = {}
+        """The last line of each row of a table that has a name."""
 
     def blank(self) -> None:
         """An empty line, but no two in a row and none at the top."""
@@ -121,14 +162,15 @@ class Page:
         """One line, cut at the right edge."""
         self.lines.append(self._fitted(line_of(*pieces)))
 
-    def add(self, *pieces: str | Span) -> None:
-        """More at the end of the last line, cut at the right edge."""
-        self.line(*self.lines.pop(), *pieces)
+    def add(self, *pieces: str | Span, row: int = -1) -> None:
+        """More at the end of a line, by default the last one, cut at the right edge."""
+        self.lines[row] = self._fitted(line_of(*self.lines[row], *pieces))
 
     def heading(self, text: str) -> None:
-        """The title of a part, after an empty line."""
+        """The title of a part, if it has one, after an empty line."""
         self.blank()
-        self.line(span(text, Tone.TITLE))
+        if text:
+            self.line(span(text, Tone.TITLE))
 
     def paragraph(self, text: str, tone: Tone = Tone.PLAIN, indent: int = 0) -> None:
         """Wrapped text; its own line breaks are kept."""
@@ -142,40 +184,65 @@ class Page:
             self.lines.append((Span(label, Tone.DIM), Span(line, tone)))
             label = " " * column
 
-    def blocks(self, blocks: Iterable[Block], indent: int = 0) -> None:
+    def blocks(self, blocks: Iterable[doc.Block], indent: int = 0) -> None:
         """A document: its lines are wrapped, and what belongs to a line is set in below it."""
         for block in blocks:
             match block:
-                case Paragraph(line):
-                    self._document_line(line, indent)
-                case Items(lines):
+                case doc.Paragraph(line):
+                    self._wrap(line, indent)
+                case doc.Items(lines):
                     for line in lines:
-                        self._document_line(line, indent + 2)
-                case Entry(line, inner):
-                    self._document_line(line, indent)
+                        self._wrap(line, indent + 2)
+                case doc.Entry(line, inner):
+                    self._wrap(line, indent)
                     self.blocks(inner, indent + 2)
-                case Listing(heading, lines):
+                case doc.Section(title, _, inner):
+                    self.heading(title)
+                    self.blocks(inner, indent)
+                case doc.Listing(heading, lines):
                     for words, tone in [Phrase(heading, Tone.DIM)] * bool(heading) + [*lines]:
                         self.paragraph(words, tone, indent)
+                case doc.Table():
+                    self._table(block, indent)
                 case _:
                     raise TypeError(f"no pane shows a {type(block).__name__}")
 
-    def _document_line(self, line: document.Line, indent: int) -> None:
-        """Wrapped between words, each in the tone of its part."""
-        room, left = self.width - indent, 0
-        for part in line:
-            text, tone = (part, Tone.PLAIN) if isinstance(part, str) else (part.text, _tone(part))
-            for word in re.findall(r"\s+|\S+", span(text).text):
-                size = cell_len(word)
-                left = 0 if size > left else left
-                if not left and word.isspace():
-                    continue
-                for piece in chop_cells(word, room):
-                    if cell_len(piece) > left:
-                        self.lines.append((Span(" " * indent),))
-                        left = room
-                    self.lines[-1] = (*self.lines[-1], Span(piece, tone))
-                    left -= cell_len(piece)
+    def _wrap(self, line: doc.Line, indent: int) -> None:
+        margin = Span(" " * indent)
+        room = self.width - indent
+        self.lines += [(margin, *piece) for piece in wrapped_line(toned(line), room)]
+
+    def _table(self, block: doc.Table, indent: int) -> None:
+        """Columns as wide as their cells; those that have no room for that wrap theirs."""
+        if block.caption:
+            self.line(Span(" " * indent), span(block.caption, Tone.TITLE))
+        names = [(doc.Badge(name, Tone.DIM),) for name in block.columns]
+        named = any(block.columns)
+        rows = [list(map(toned, row)) for row in ([names] * named + [*block.rows])]
+        room, kept = self.width - indent, len(block.columns)
+        while kept > len(block.columns) - block.optional and _whole(rows, kept) > room:
+            kept -= 1
+        widths = column_widths([row[:kept] for row in rows], room) if rows else []
+        numeric = block.numeric
+        for at, row in enumerate(rows):
+            first = tuple(Span(t, Tone.DIM if tone is Tone.PLAIN else tone) for t, tone in row[0])
+            self._row([first, *row[1:kept]], widths, numeric, indent)
+            if block.anchors and at >= named:
+                self.anchors.setdefault(block.anchors[at - named], len(self.lines) - 1)
+
+    def _row(
+        self, row: Sequence[Line], widths: Sequence[int], numeric: frozenset[int], indent: int
+    ) -> None:
+        columns = [wrapped_line(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for at in range(max(map(len, columns))):
+            line, margin = [], indent
+            for column, (lines, width) in enumerate(zip(columns, widths, strict=True)):
+                piece = lines[at] if at < len(lines) else ()
+                filler = width - line_cells(piece)
+                begin, end = (filler, 0) if column in numeric else (0, filler)
+                line += [Span(" " * (margin + begin)), *piece]
+                margin = end + 2
+            self.lines.append(self._fitted(tuple(line)))
 
     def _fitted(self, line: Line) -> Line:
         left = self.width

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from astra_tui.model.events import NoteAdded
-from astra_tui.plain.replay import ReplayLines
+from astra_tui.plain.run import ReplayLines
 from astra_tui.present.sessions import in_tree_order
 from astra_tui.sessions.records import Record
 from astra_tui.sessions.store import SessionSummary

@@ -128,6 +128,7 @@ def test_cost_is_that_of_the_exchanges(timed: Path) -> None:
     page = page_of(timed)
     sums = values(table(page, "Cost").column("sum"))
     seconds = sum(e["timing"]["gpu_seconds"] for e in events_of(timed, "timing_finished"))
+    seconds += sum(e["swept"]["gpu_seconds"] for e in events_of(timed, "sweep_finished"))
     assert sums == [1, 100, 20, 0.25, 0, seconds]
     (by_model,) = table(page, "By purpose and model").rows[1:]
     assert [c.text for c in by_model[:2]] == ["plan", "qwen3"]

@@ -15,6 +15,7 @@ import pytest
 from astra_tui.cli.answers import CompareAnswer, ErrorAnswer, ErrorEntry
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import bundled
+from astra_tui.present.comparison import NO_RATIO, cases_blocks, costs_blocks, plans_blocks
 from astra_tui.sessions.comparison import (
     Sides,
     case_differences,
@@ -31,7 +32,6 @@ from astra_tui.tui.source import open_saved
 from astra_tui.tui.text_layout import Page, line_cells, line_text
 from astra_tui.tui.timing_pair import time_pair, timing_of
 from astra_tui.tui.widgets.diff.pane import DiffPane
-from astra_tui.tui.widgets.sides import NO_RATIO, draw_costs, draw_plans, draw_tests
 from tests.tui.harness import NARROW, WIDE, Clock, Desk, on_a_loop, seated
 from tests.tui.test_home import at_home, home_text
 
@@ -81,19 +81,19 @@ def test_a_ratio_is_only_of_one_run_that_timed_both() -> None:
     baseline, first, best = (read_side(RECORDED, choice) for choice in ("r0", "r1", ""))
     assert direct_timing((first, best)) is None
     told = Page(100)
-    draw_costs(told, (first, best), None, "")
+    told.blocks(costs_blocks((first, best)))
     assert NO_RATIO[:40] in said(told)
-    assert "against the baseline" in said(told)
+    assert "A against the baseline" in said(told)
     known = direct_timing((baseline, best))
     assert known is not None
     assert (known.base, known.candidate) == (baseline.compared.candidate, best.compared.candidate)
     told = Page(100)
-    draw_costs(told, (baseline, best), None, "")
+    told.blocks(costs_blocks((baseline, best)))
     assert "One run, in turns. A is the base, B the candidate." in said(told)
     assert NO_RATIO[:40] not in said(told)
     assert direct_timing((best, baseline)) == known
     told = Page(100)
-    draw_costs(told, (best, baseline), None, "")
+    told.blocks(costs_blocks((best, baseline)))
     assert "B is the base, A the candidate." in said(told)
 
 
@@ -133,9 +133,7 @@ async def test_a_session_that_is_gone_is_said_by_the_command(tmp_path: Path) -> 
 def test_pages_fit_their_width(saved: Path, width: int) -> None:
     sides = read_side(saved, "r2"), read_side(RECORDED)
     page = Page(width)
-    draw_plans(page, sides)
-    draw_tests(page, sides)
-    draw_costs(page, sides, None, "")
+    page.blocks([*plans_blocks(sides), *cases_blocks(sides), *costs_blocks(sides)])
     assert all(line_cells(line) <= width for line in page.lines)
 
 
@@ -183,7 +181,7 @@ async def test_a_session_compares_what_is_chosen_with_what_is_picked(saved: Path
         await desk.press("enter")
         await desk.until(lambda: isinstance(desk.app.screen, CompareScreen), "the comparison")
         await desk.until(lambda: "more instructions" in shown(desk), "the chosen candidate")
-        assert "B silu_and_mul-20260101-120000:r1" in shown(desk), "the best is picked at first"
+        assert ":r3 silu_and_mul-20260101-120000:r1" in shown(desk), "the best is picked at first"
         await desk.press("escape")
         await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session again")
 

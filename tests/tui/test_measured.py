@@ -29,6 +29,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio, TimingVerdict
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.events import describe
+from astra_tui.present.profile import metric_words, metrics_blocks
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import STAGES, best_of
 from astra_tui.sessions.folder import write_blob
@@ -36,8 +37,6 @@ from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.source import SavedSource
 from astra_tui.tui.text_layout import Page, line_cells, line_text
-from astra_tui.tui.widgets.cited import CitationFinder
-from astra_tui.tui.widgets.hardware import draw_hardware, metric_words
 from astra_tui.tui.widgets.session_code import marks_of
 from tests.sessions.samples import (
     BASELINE_SOURCE,
@@ -98,7 +97,7 @@ async def test_the_panes_say_what_the_sanitizer_and_ncu_found(tmp_path: Path) ->
         await desk.until(lambda: "Hardware counters" in desk.text("#profile"), "the counters")
         profile = desk.text("#profile")
         assert "2 read on workload decode, 1 could not be read, by ncu 2025.3.1" in profile
-        assert "50.25 %  lts__t_sector_hit_rate.pct" in profile
+        assert "lts__t_sector_hit_rate.pct 50.25 %" in " ".join(profile.split())
         assert DURATION not in profile
         assert "not read: dram__bytes_read.sum: ncu left it empty" in profile
         await desk.press("8")
@@ -153,9 +152,7 @@ def test_what_could_not_look_says_why_and_what_helps() -> None:
     page = Page(60)
     missing = not_looked_at(SanitizerVerdict.UNAVAILABLE, "is missing", "install it")
     page.blocks(sanitizer_blocks(missing))
-    draw_hardware(
-        page, NcuReport("decode", problem="no permission", remedy="ask for it"), CitationFinder()
-    )
+    page.blocks(metrics_blocks(NcuReport("decode", problem="no permission", remedy="ask for it")))
     text = words_of(page)
     assert "memcheck, racecheck, initcheck, synccheck: not looked at: is missing" in text
     assert text.count("install it") == 1
@@ -197,7 +194,7 @@ def test_counters_fit_whatever_they_are_called(
 ) -> None:
     launch = LaunchCounters(name, (1, 1, 1), (1, 1, 1), {name: Metric(value, unit)}, {name: unit})
     page = Page(width)
-    draw_hardware(page, NcuReport(name, (launch,), remedy=unit, version=unit), CitationFinder())
+    page.blocks(metrics_blocks(NcuReport(name, (launch,), remedy=unit, version=unit)))
     assert all(line_cells(line) <= width for line in page.lines)
 
 

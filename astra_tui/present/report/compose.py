@@ -1,4 +1,4 @@
-"""Puts a report together, and writes it to files."""
+"""Puts a report together, says first what it comes to, and writes it to files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.model.errors import UserError
+from astra_tui.model.settings import TeamKind
+from astra_tui.present import document as doc
 from astra_tui.present.document import Document, as_json
 from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
+from astra_tui.present.numbers import change_between, count, minute, pluralised, short
 from astra_tui.present.report.checks import checks_section
 from astra_tui.present.report.counting import counters_section
 from astra_tui.present.report.environment import (
@@ -16,14 +19,14 @@ from astra_tui.present.report.environment import (
     environment_section,
     evidence_section,
 )
-from astra_tui.present.report.facts import gather
-from astra_tui.present.report.opening import opening, subtitle, title
-from astra_tui.present.report.sources import sources_section
-from astra_tui.present.report.story import ledger_section, story_section
+from astra_tui.present.report.facts import Facts
+from astra_tui.present.report.story import ledger_section, sources_section, story_section
 from astra_tui.present.report.timings import caveat_section, timing_section
+from astra_tui.present.words import shipped_words, timing_verdict
 from astra_tui.sessions.integrity import Session, Trust, read_session
 from astra_tui.sessions.safe_open import write_inside
 from astra_tui.sessions.store import place_for
+from astra_tui.sessions.summary import FinalTiming
 
 
 def compose(session: Session) -> Document:
@@ -32,7 +35,7 @@ def compose(session: Session) -> Document:
     Raises UserError when the session was never opened, or its journal is none that an engine could
     have written.
     """
-    facts = gather(session)
+    facts = Facts(session)
     sections = (
         timing_section(facts),
         caveat_section(facts),
@@ -46,11 +49,146 @@ def compose(session: Session) -> Document:
         evidence_section(facts),
     )
     return Document(
-        title=title(facts),
-        subtitle=subtitle(facts),
-        opening=opening(facts),
+        title=_title(facts),
+        subtitle=_subtitle(facts),
+        opening=_opening(facts),
         sections=tuple(s for s in sections if s is not None),
     )
+
+
+_TEAMS = {
+    TeamKind.LLM: "a model in four roles",
+    TeamKind.LLM_SINGLE: "one model in all roles",
+    TeamKind.PLAYBOOK: "the playbook, which needs no model",
+}
+
+
+def _title(facts: Facts) -> str:
+    """What was optimised, and where."""
+    where = "on the emulator" if facts.on_emulator else f"on {facts.gpu_name or facts.device}"
+    return f"{facts.opened.settings.task} {where}"
+
+
+def _subtitle(facts: Facts) -> str:
+    """Which session it was, and when."""
+    name = facts.session.folder.resolve().name
+    records = facts.session.contents.records
+    start, end = minute(records[0].time), minute(records[-1].time)
+    return f"Session {name}, {start} to {end} UTC"
+
+
+def _opening(facts: Facts) -> tuple[doc.Block, ...]:
+    """The summary: who worked where, its result, and how much of it may be believed."""
+    blocks: list[doc.Block] = []
+    if not facts.session.trust.whole:
+        blocks.append(_distrust(facts.session.trust))
+    blocks += [doc.Paragraph(_who(facts)), doc.Paragraph(_result(facts))]
+    if facts.timings:
+        blocks.append(doc.Paragraph(_caveats(facts)))
+    if damage := facts.session.contents.damage:
+        lost = pluralised(len(damage), "part")
+        text = f"{lost} of the journal cannot be read, so this report is not complete: "
+        found = "; ".join(f"line {d.line}: {d.message}" for d in damage[:5])
+        blocks.append(doc.Paragraph((doc.Strong(text), found)))
+    return tuple(blocks)
+
+
+def _distrust(trust: Trust) -> doc.Block:
+    where = f"line {trust.line}: {trust.message}" if trust.line else trust.message
+    if trust.altered:
+        text = "This session was altered, so that nothing in this report can be relied on: "
+        return doc.Paragraph((doc.Strong(text), where))
+    if trust.writer:
+        text = f"This session is still being written, by {trust.writer}: "
+        return doc.Paragraph((doc.Strong(text), f"the report shows it up to line {trust.line}."))
+    text = "This session is cut off, so that its end may be missing: "
+    return doc.Paragraph((doc.Strong(text), where))
+
+
+def _who(facts: Facts) -> doc.Line:
+    settings = facts.opened.settings
+    rounds = [r for r in facts.state.rounds if r.number > 0]
+    model = (" ", doc.Code(settings.model)) if settings.model else ()
+    gpu = f" ({facts.gpu_name})" if facts.gpu_name else ""
+    closed = facts.state.closed
+    unfinished = " It is still running." if facts.session.trust.writer else " It has no end."
+    end = f" It {closed.reason.words} ({closed.message})." if closed else unfinished
+    return (
+        doc.Code(settings.task), f" was worked on by {_TEAMS[settings.team]}", *model, ", on ",
+        doc.Code(facts.device), f"{gpu}, in {pluralised(len(rounds), 'round')}.",
+        end.replace("..", "."),
+    )  # fmt: skip
+
+
+def _result(facts: Facts) -> doc.Line:
+    if not facts.state.has_better:
+        return (doc.Strong("No candidate was correct and better"), ": the best is the baseline.")
+    best = doc.Code(short(facts.best.hash))
+    if facts.finals:
+        words: list[doc.Inline] = ["The best candidate ", best, ", measured again at the end, is "]
+        for index, final in enumerate(facts.finals):
+            words += [" and " if index else "", *_beside(final)]
+        shipped = facts.best.shipped
+        headline: doc.Line = ()
+        if shipped is not None:
+            headline = (" It is ", doc.badge(shipped_words(shipped)), ".")
+        means = ". These are geometric means over the workloads with their 95 % intervals, cold."
+        return (*words, means, *headline)
+    if facts.timings:
+        return _of_its_round(facts)
+    return _by_counters(facts)
+
+
+def _beside(final: FinalTiming) -> doc.Line:
+    against = doc.badge(timing_verdict(final.timing)), " against ", doc.Code(final.beside), ": "
+    return *against, *doc.speedup_line(final.timing.speedup)
+
+
+def _of_its_round(facts: Facts) -> doc.Line:
+    best = doc.Code(short(facts.best.hash))
+    timing = facts.best.timings[-1].timing if facts.best.timings else None
+    if timing is None:
+        return ("The best candidate ", best, " was not timed; see its round for why it was kept.")
+    return (
+        "The best candidate ", best, " was not measured again at the end. In its round it was ",
+        doc.badge(timing_verdict(timing)), " against the version it started from: ",
+        *doc.speedup_line(timing.speedup), " (95 % interval, cold).",
+    )  # fmt: skip
+
+
+def _by_counters(facts: Facts) -> doc.Line:
+    best = doc.Code(short(facts.best.hash))
+    before, after = facts.baseline.profile, facts.best.profile
+    if before is None or after is None:
+        return ("The best candidate is ", best, "; nothing was measured.")
+    words: list[doc.Inline] = ["The best candidate ", best, " against the baseline: "]
+    for index, name in enumerate(("sectors", "requests", "warp_instructions")):
+        old, new = before.total(name), after.total(name)
+        words += [
+            ", " if index else "",
+            name.replace("_", " "),
+            " ",
+            doc.number(old, count),
+            " to ",
+        ]
+        change = change_between(old, new) or "unchanged"
+        words += [doc.number(new, count), f" ({change})" if old else ""]
+    why = "the emulator counts, and tells nothing of how long a kernel takes"
+    if not facts.on_emulator:
+        why = "nothing was timed"
+    return (*words, f". These are counters: {why}.")
+
+
+def _caveats(facts: Facts) -> doc.Line:
+    shown = [f.timing for f in facts.finals] or list(facts.timings)
+    workloads = [w for t in shown for w in t.workloads]
+    doubted = sum(bool(w.caveats) for w in workloads)
+    invalidated = sum(w.invalidated for w in workloads)
+    if not doubted:
+        return ("No caveat was raised about these measurements.",)
+    text = f"Caveats were raised about {doubted} of {pluralised(len(workloads), 'measurement')}"
+    text += f", and {invalidated} of them decide nothing" if invalidated else ""
+    return (text + "; each is marked in its table and explained under Caveats.",)
 
 
 @dataclass(frozen=True)

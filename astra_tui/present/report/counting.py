@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from astra_tui.model.state import CandidateState
 from astra_tui.model.verdict import Profile
-from astra_tui.present.document import (
-    Block,
-    Cell,
-    Code,
-    Items,
-    Paragraph,
-    Section,
-    Table,
-    changed,
-    number,
-    table,
-)
+from astra_tui.present import document as doc
 from astra_tui.present.numbers import (
     dimensions,
     percent,
@@ -35,12 +24,12 @@ _MOST_WASTED = 8
 _NO_TIME = " The emulator gives no time."
 
 
-def counters_section(facts: Facts) -> Section | None:
+def counters_section(facts: Facts) -> doc.Section | None:
     """None where nothing was counted."""
     versions = _versions(facts)
     if not versions:
         return None
-    blocks: list[Block] = [Paragraph((_TEXT + (_NO_TIME if facts.on_emulator else ""),))]
+    blocks: list[doc.Block] = [doc.Paragraph((_TEXT + (_NO_TIME if facts.on_emulator else ""),))]
     blocks.append(_totals(versions))
     figure = counters_figure(facts)
     if figure is not None:
@@ -50,7 +39,7 @@ def counters_section(facts: Facts) -> Section | None:
         blocks.append(_workloads(before, after))
         blocks += _wasted(before, "baseline") + _wasted(after, "best")
         blocks += _resources(after)
-    return Section("Counters", "counters", tuple(blocks))
+    return doc.Section("Counters", "counters", tuple(blocks))
 
 
 def _versions(facts: Facts) -> list[tuple[str, CandidateState, Profile]]:
@@ -60,66 +49,64 @@ def _versions(facts: Facts) -> list[tuple[str, CandidateState, Profile]]:
     return [(n, c, c.profile) for n, c in named if c.profile is not None and c.profile.workloads]
 
 
-def _totals(versions: list[tuple[str, CandidateState, Profile]]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
+def _totals(versions: list[tuple[str, CandidateState, Profile]]) -> doc.Table:
+    rows: list[tuple[doc.Cell, ...]] = []
     for name, version, profile in versions:
-        rows.append((name, Code(short(version.hash)), *(profile.total(n) for n in COUNTERS)))
+        rows.append((name, doc.Code(short(version.hash)), *(profile.total(n) for n in COUNTERS)))
     columns = ("version", "source", *(n.replace("_", " ") for n in COUNTERS))
     caption = f"All counters, added up over {pluralised(len(versions[0][2].workloads), 'workload')}"
-    return table(columns, rows, caption)
+    return doc.table(columns, rows, caption)
 
 
-def _workloads(before: Profile, after: Profile) -> Table:
+def _workloads(before: Profile, after: Profile) -> doc.Table:
     old = {w.workload: w for w in before.workloads}
-    rows: list[list[Cell]] = []
+    rows: list[list[doc.Cell]] = []
     for new in after.workloads:
         was = old.get(new.workload)
-        cells: list[Cell] = [new.workload, dimensions(new.dims)]
+        cells: list[doc.Cell] = [new.workload, dimensions(new.dims)]
         for name in ("sectors", "requests", "warp_instructions"):
             value = int(getattr(new.counters, name))
             first = int(getattr(was.counters, name)) if was else 0
-            cells += [first if was else None, value, changed(first, value)]
+            cells += [first if was else None, value, doc.changed(first, value)]
         rows.append(cells)
     columns = (
         "workload", "counted at", "sectors before", "after", "change", "requests before", "after",
         "change", "instructions before", "after", "change",
     )  # fmt: skip
     caption = "Baseline (before) and best (after), per workload"
-    return table(columns, rows, caption)
+    return doc.table(columns, rows, caption)
 
 
-def _wasted(profile: Profile, name: str) -> list[Block]:
+def _wasted(profile: Profile, name: str) -> list[doc.Block]:
     """What one version moves in vain."""
     if not any(w.traffic for w in profile.workloads):
         return []
     found = profile.wasted
     if not found:
-        return [Paragraph((f"The {name} moves nothing in vain.",))]
-    listed = [(r.describe(),) for r in found[:_MOST_WASTED]]
-    left = len(found) - len(listed)
-    listed += [(f"and {left} more",)] if left else []
-    return [Paragraph((f"What the {name} moves in vain:",)), Items(tuple(listed))]
+        return [doc.Paragraph((f"The {name} moves nothing in vain.",))]
+    listed = doc.first([r.describe() for r in found], _MOST_WASTED)
+    return [*doc.paragraphs(f"What the {name} moves in vain:"), *doc.items(*listed)]
 
 
-def _launches(profile: Profile) -> Table:
+def _launches(profile: Profile) -> doc.Table:
     rows = (
         (w.workload, ", ".join(w.kernels), w.blocks, w.threads,
-         number(w.counters.sector_efficiency, percent))
+         doc.number(w.counters.sector_efficiency, percent))
         for w in profile.workloads
     )  # fmt: skip
     columns = ("workload", "kernels", "blocks", "threads a block", "asked for of moved bytes")
-    return table(columns, rows, "Launches of the best")
+    return doc.table(columns, rows, "Launches of the best")
 
 
-def _resources(profile: Profile) -> list[Block]:
-    blocks: list[Block] = [_launches(profile)]
+def _resources(profile: Profile) -> list[doc.Block]:
+    blocks: list[doc.Block] = [_launches(profile)]
     if profile.kernels:
         rows = (
-            (Code(k.kernel), k.registers, k.spill_bytes, k.shared_bytes,
-             number(k.occupancy, percent))
+            (doc.Code(k.kernel), k.registers, k.spill_bytes, k.shared_bytes,
+             doc.number(k.occupancy, percent))
             for k in profile.kernels
         )  # fmt: skip
         columns = ("kernel", "registers", "spilled bytes", "shared bytes", "occupancy")
-        blocks.append(table(columns, rows, "Kernels of the best"))
+        blocks.append(doc.table(columns, rows, "Kernels of the best"))
     missing = [f"{what}: {why}" for what, why in profile.missing.items()]
-    return blocks + [Paragraph((f"Not told: {text}.",)) for text in missing]
+    return blocks + [doc.Paragraph((f"Not told: {text}.",)) for text in missing]

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
+from astra_tui.model import events
 from astra_tui.model.approval import Decision
 from astra_tui.model.citations import CitationStatus, check_citations
-from astra_tui.model.events import CodeWritten
+from astra_tui.model.errors import UserError
 from astra_tui.model.ledger import ledger, score
 from astra_tui.model.plan import Observation
 from astra_tui.model.state import CandidateState, RoundState
-from astra_tui.present.document import (
-    Badge,
-    Block,
-    Cell,
-    Code,
-    Details,
-    Inline,
-    Items,
-    Line,
-    Number,
-    Paragraph,
-    Quote,
-    Section,
-    Strong,
-    Table,
-    badge,
-    number,
-    speedup_line,
-    table,
-)
+from astra_tui.present import document as doc
+from astra_tui.present.document import number
 from astra_tui.present.numbers import change, decimal, pluralised, points, ratio, short
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.plots import speedup_figure
@@ -40,70 +23,74 @@ from astra_tui.present.words import (
     stands_on,
     where_measured,
 )
+from astra_tui.sessions.folder import read_blob
 
 _SHOWN_REASONS = 3
 
 
-def story_section(facts: Facts) -> Section:
+def story_section(facts: Facts) -> doc.Section:
     """An overview in a table and a plot, then a section for each round."""
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
     if facts.reported:
         blocks.append(_overview(facts))
     figure = speedup_figure(facts)
     if figure is not None:
         blocks.append(figure)
-    if facts.notes or facts.cases_added:
-        blocks.append(_said(facts))
+    blocks += _said(facts)
     blocks += [_round(facts, r) for r in facts.state.rounds]
-    return Section("Rounds", "rounds", tuple(blocks))
+    return doc.Section("Rounds", "rounds", tuple(blocks))
 
 
-def _overview(facts: Facts) -> Table:
+def _overview(facts: Facts) -> doc.Table:
     timed = bool(facts.timings)
     columns = ["round", "plan", "written by", "outcome"]
     columns += ["speedup (95 % interval)"] if timed else []
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[doc.Cell, ...]] = []
     for entry in facts.reported:
         verdict = entry.proposal.verdict
         comparison = verdict.comparison if verdict else None
-        outcome: list[Inline] = [badge(entry.told)]
+        outcome: list[doc.Inline] = [doc.badge(entry.told)]
         outcome += [where_measured(entry.round, verdict)]
         outcome += [", the new best"] if entry.became_best else []
         by = facts.state.written_by(entry.round.number, entry.proposal.index)
-        found = speedup_line(comparison.speedup if comparison else None)
+        found = doc.speedup_line(comparison.speedup if comparison else None)
         rows.append((entry.label, entry.plan.title, by, tuple(outcome), *([found] * timed)))
     base = "the version it started from"
-    return table(columns, rows, f"All plans; every outcome is against {base}")
+    return doc.table(columns, rows, f"All plans; every outcome is against {base}")
 
 
-def _said(facts: Facts) -> Items:
-    notes = [(n, f"note by {e.by.describe()}: {e.text}") for n, e in facts.notes]
-    cases = [
-        (n, f"case {e.case.id} added by {e.by.describe()}: {e.case.why}")
-        for n, e in facts.cases_added
-    ]
-    ordered = sorted([*notes, *cases], key=lambda said: said[0])
-    return Items(tuple((f"In round {number}: {text}",) for number, text in ordered))
+def _said(facts: Facts) -> list[doc.Block]:
+    """Notes and cases that were added, each with the round in which it came."""
+    lines, number = [], 0
+    for event in facts.session.contents.events:
+        match event:
+            case events.RoundOpened():
+                number = event.round
+            case events.NoteAdded():
+                lines.append(f"In round {number}: note by {event.by.describe()}: {event.text}")
+            case events.CaseAdded(case=case):
+                by = event.by.describe()
+                lines.append(f"In round {number}: case {case.id} added by {by}: {case.why}")
+    return doc.items(*lines)
 
 
-def _round(facts: Facts, round_: RoundState) -> Section:
+def _round(facts: Facts, round_: RoundState) -> doc.Section:
     reported = [t for t in facts.reported if t.round.number == round_.number]
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
     if round_.number == 0:
         blocks += _baseline(facts)
     else:
-        blocks.append(Paragraph((f"From {stands_on(round_)}.",)))
+        blocks += doc.paragraphs(f"From {stands_on(round_)}.")
     for entry in reported:
         blocks += _entry(facts, entry)
     if round_.no_plan:
-        blocks.append(Paragraph((Strong("No further plan: "), round_.no_plan)))
+        blocks.append(doc.Paragraph((doc.Strong("No further plan: "), round_.no_plan)))
     if round_.refused:
-        refused = Items(tuple((text,) for text in round_.refused))
         title = f"Moves that do not apply ({len(round_.refused)})"
-        blocks.append(Details(title, (refused,)))
+        blocks.append(doc.Details(title, tuple(doc.items(*round_.refused))))
     if not round_.closed:
-        blocks.append(Paragraph(("The session ended before this round did.",)))
-    return Section(_title(round_, reported), f"round-{round_.number}", tuple(blocks))
+        blocks.append(doc.Paragraph(("The session ended before this round did.",)))
+    return doc.Section(_title(round_, reported), f"round-{round_.number}", tuple(blocks))
 
 
 def _title(round_: RoundState, reported: list[ReportedProposal]) -> str:
@@ -113,119 +100,118 @@ def _title(round_: RoundState, reported: list[ReportedProposal]) -> str:
     return f"Round {round_.number}: {plans}"
 
 
-def _baseline(facts: Facts) -> list[Block]:
+def _baseline(facts: Facts) -> list[doc.Block]:
     check = facts.baseline.check
     verdict = f"Its check {check.verdict.value}: {check.message}" if check else "It was not checked"
-    blocks: list[Block] = [Paragraph((Code(short(facts.baseline.hash)), f" {verdict}."))]
+    told = doc.paragraphs((doc.Code(short(facts.baseline.hash)), f" {verdict}."))
     own = [t.timing for t in facts.baseline.timings if t.timing.base == facts.baseline.hash]
-    return blocks + round_timings(facts, own)
+    return [*told, *round_timings(facts, own)]
 
 
-def _entry(facts: Facts, entry: ReportedProposal) -> list[Block]:
-    blocks: list[Block] = [_plan_head(entry), _plan_body(facts, entry)]
-    if entry.decisions:
-        blocks.append(Items(tuple(_decision(d) for _, d in entry.decisions)))
+def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
+    blocks: list[doc.Block] = [_plan_head(entry), _plan_body(facts, entry)]
+    blocks += doc.items(*map(_decision, entry.decisions))
     blocks += _attempts(entry)
     blocks += _verdict(entry)
     blocks.append(_prediction(facts, entry))
     if entry.candidate is not None:
         for analysis in entry.candidate.analyses:
             words = f"{analysis.role} agent, {analysis.author.describe()}:"
-            blocks += [Paragraph((words,)), Quote(analysis.text)]
+            blocks += [doc.Paragraph((words,)), doc.Quote(analysis.text)]
         own = [t.timing for t in entry.candidate.timings if not t.final]
         blocks += round_timings(facts, own)
     return blocks
 
 
-def _plan_head(entry: ReportedProposal) -> Paragraph:
+def _plan_head(entry: ReportedProposal) -> doc.Paragraph:
     proposal, plan = entry.proposal, entry.plan
-    words: list[Inline] = [Strong(f"Plan {entry.label}: "), plan.title]
+    words: list[doc.Inline] = [doc.Strong(f"Plan {entry.label}: "), plan.title]
     words.append(f", {plan_words(plan, proposal.author.describe())}")
     if plan != proposal.plan:
         words.append(f". The engineer edited it; it was proposed as: {proposal.plan.title}")
-    return Paragraph((*words, "."))
+    return doc.Paragraph((*words, "."))
 
 
-def _plan_body(facts: Facts, entry: ReportedProposal) -> Items:
+def _plan_body(facts: Facts, entry: ReportedProposal) -> doc.Items:
     plan, base = entry.plan, facts.state.candidate(entry.round.base)
-    lines: list[Line] = [(Strong("Bottleneck: "), plan.bottleneck)]
+    lines: list[doc.Line] = [(doc.Strong("Bottleneck: "), plan.bottleneck)]
     lines += [_evidence(observation, base) for observation in plan.observations]
-    lines.append((Strong("Change: "), plan.change))
-    return Items(tuple(lines))
+    lines.append((doc.Strong("Change: "), plan.change))
+    return doc.Items(tuple(lines))
 
 
-def _evidence(observation: Observation, base: CandidateState) -> Line:
+def _evidence(observation: Observation, base: CandidateState) -> doc.Line:
     found = check_citations(observation, base)
-    words: list[Inline] = [Strong("Evidence: "), observation.sentence]
+    words: list[doc.Inline] = [doc.Strong("Evidence: "), observation.sentence]
     wrong = [
         reading.describe() for reading in found if reading.standing is not CitationStatus.AGREES
     ]
     if wrong:
-        words += [" ", Badge("not as in the profile", Tone.CAUTION), f" {'; '.join(wrong)}"]
+        words += [" ", doc.Badge("not as in the profile", Tone.CAUTION), f" {'; '.join(wrong)}"]
     elif found:
-        words += [" ", Badge("as in the profile", Tone.GOOD)]
+        words += [" ", doc.Badge("as in the profile", Tone.GOOD)]
     return tuple(words)
 
 
-def _decision(decision: Decision) -> Line:
+def _decision(decision: Decision) -> doc.Line:
     words = decision_words(decision)
     return (f"{words[0].upper()}{words[1:]}",)
 
 
-def _attempts(entry: ReportedProposal) -> list[Block]:
-    lines: list[Line] = []
+def _attempts(entry: ReportedProposal) -> list[doc.Block]:
+    lines: list[doc.Line] = []
     for attempt in entry.proposal.attempts:
-        if isinstance(attempt, CodeWritten):
+        if isinstance(attempt, events.CodeWritten):
             new = attempt.summary and attempt.summary != entry.plan.change
             summary = f": {attempt.summary}" if new else ""
-            head: Line = (Strong("Code: "), Code(short(attempt.candidate)))
+            head: doc.Line = (doc.Strong("Code: "), doc.Code(short(attempt.candidate)))
             lines.append((*head, f" by {attempt.author.describe()}{summary}"))
         else:
-            lines.append((Strong("No code: "), attempt.reason))
-    return [Items(tuple(lines))] if lines else []
+            lines.append((doc.Strong("No code: "), attempt.reason))
+    return doc.items(*lines)
 
 
-def _verdict(entry: ReportedProposal) -> list[Block]:
+def _verdict(entry: ReportedProposal) -> list[doc.Block]:
     verdict = entry.proposal.verdict
-    words: list[Inline] = [Strong("Verdict: "), badge(entry.told)]
+    words: list[doc.Inline] = [doc.Strong("Verdict: "), doc.badge(entry.told)]
     words.append(", the new best" if entry.became_best else where_measured(entry.round, verdict))
     if verdict is None:
-        return [Paragraph(tuple(words))]
+        return [doc.Paragraph(tuple(words))]
     shown, more = verdict.reasons[:_SHOWN_REASONS], verdict.reasons[_SHOWN_REASONS:]
     if shown:
         words.append(f": {'; '.join(shown)}.")
-    blocks: list[Block] = [Paragraph(tuple(words))]
+    blocks: list[doc.Block] = [doc.Paragraph(tuple(words))]
     if more:
-        reasons = Items(tuple((text,) for text in more))
-        blocks.append(Details(pluralised(len(more), "further reason"), (reasons,)))
+        told = pluralised(len(more), "further reason")
+        blocks.append(doc.Details(told, tuple(doc.items(*more))))
     return blocks
 
 
-def _prediction(facts: Facts, entry: ReportedProposal) -> Table:
+def _prediction(facts: Facts, entry: ReportedProposal) -> doc.Table:
     predicted = entry.plan.prediction
     verdict = entry.proposal.verdict
     comparison = verdict.comparison if verdict else None
     found = score(predicted, comparison) if comparison else None
     name = predicted.counter.value.replace("_", " ")
-    told = badge(score_words(found)) if found else "not measured"
-    less = Number(predicted.counter_ratio - 1, change(predicted.counter_ratio))
-    rows: list[tuple[Cell, ...]] = [(name, less, told)]
+    told = doc.badge(score_words(found)) if found else "not measured"
+    less = doc.Number(predicted.counter_ratio - 1, change(predicted.counter_ratio))
+    rows: list[tuple[doc.Cell, ...]] = [(name, less, told)]
     if facts.timings:
         speedup = comparison.speedup if comparison else None
         low, high = predicted.speedup or (None, None)
-        bounds: Line = (number(low, ratio), " to ", number(high, ratio)) if low and high else ()
-        rows.append(("speedup", bounds, speedup_line(speedup) or "not measured"))
+        bounds: doc.Line = (number(low, ratio), " to ", number(high, ratio)) if low and high else ()
+        rows.append(("speedup", bounds, doc.speedup_line(speedup) or "not measured"))
     columns = ("what", "predicted", "measured")
-    return table(columns, rows, f"Prediction of round {entry.label}")
+    return doc.table(columns, rows, f"Prediction of round {entry.label}")
 
 
-def ledger_section(facts: Facts) -> Section:
+def ledger_section(facts: Facts) -> doc.Section:
     """How far the authors' predictions can be trusted."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[doc.Cell, ...]] = []
     for entry in ledger(facts.state):
         author, error, log = f"{entry.team} {entry.model}".strip(), None, None
         if entry.mean_error is not None:
-            error = Number(100 * entry.mean_error, points(entry.mean_error))
+            error = doc.Number(100 * entry.mean_error, points(entry.mean_error))
         if entry.mean_log_error is not None:
             log = number(entry.mean_log_error, decimal, 3)
         rows.append((author, entry.plans, entry.measured, entry.better, error, log))
@@ -235,6 +221,54 @@ def ledger_section(facts: Facts) -> Section:
         "|ln(measured over predicted)|, 0 is exact and 0.69 is off by a factor of two."
     )
     if not rows:
-        return Section("Predictions", "ledger", (Paragraph(("No plan was proposed.",)),))
-    predictions = table(columns, rows, "Predictions against measurements")
-    return Section("Predictions", "ledger", (Paragraph((text,)), predictions))
+        return doc.Section("Predictions", "ledger", (doc.Paragraph(("No plan was proposed.",)),))
+    predictions = doc.table(columns, rows, "Predictions against measurements")
+    return doc.Section("Predictions", "ledger", (doc.Paragraph((text,)), predictions))
+
+
+LONGEST_SOURCE = 200_000
+"""Longer sources, in characters, are not shown; kernels of our tasks have some 5,000."""
+
+
+def sources_section(facts: Facts) -> doc.Section:
+    """The diff from the baseline to the best, each accepted step, and both sources."""
+    first, last = facts.baseline.hash, facts.best.hash
+    if not facts.state.has_better:
+        blocks: tuple[doc.Block, ...] = (
+            doc.Paragraph(("The best is the baseline: nothing changed.",)),
+        )
+        return doc.Section("Sources", "sources", (*blocks, _whole(facts, "baseline", first)))
+    steps = [t for t in facts.reported if t.became_best and t.proposal.verdict]
+    names = [(f"Round {t.label}: {t.plan.title}", t.round.base, t.round.best) for t in steps]
+    shown: list[doc.Block] = [doc.Paragraph(("From the baseline to the best:",))]
+    shown.append(_change(facts, first, last))
+    if names and len(names) > 1:
+        shown.append(doc.Paragraph(("The accepted steps, each from the version before it:",)))
+        shown += [doc.Details(title, (_change(facts, old, new),)) for title, old, new in names]
+    shown += [_whole(facts, "best", last), _whole(facts, "baseline", first)]
+    return doc.Section("Sources", "sources", tuple(shown))
+
+
+def _change(facts: Facts, old: str, new: str) -> doc.Block:
+    try:
+        texts = _read(facts, old), _read(facts, new)
+    except UserError as error:
+        return doc.Paragraph((f"This diff cannot be shown: {error.message}.",))
+    return doc.Diff(f"{short(old)}.cu", f"{short(new)}.cu", *texts)
+
+
+def _whole(facts: Facts, name: str, hash_: str) -> doc.Block:
+    try:
+        text = _read(facts, hash_)
+    except UserError as error:
+        return doc.Paragraph((f"The source of the {name} cannot be shown: {error.message}.",))
+    lines = text.count("\n") + (not text.endswith("\n"))
+    title = f"The {name} as a whole: {short(hash_)}.cu, {lines} lines"
+    return doc.Details(title, (doc.Source(text),), long=True)
+
+
+def _read(facts: Facts, hash_: str) -> str:
+    text = read_blob(facts.session.folder, hash_)
+    if len(text) > LONGEST_SOURCE:
+        raise UserError(f"it has {len(text):,} characters, more than {LONGEST_SOURCE:,}")
+    return text

@@ -7,17 +7,8 @@ from collections.abc import Iterable
 from astra_tui.model.timing import (
     Timing,
 )
-from astra_tui.present.document import (
-    Block,
-    Details,
-    Inline,
-    Paragraph,
-    Section,
-    Strong,
-    Table,
-    number,
-    table,
-)
+from astra_tui.present import document as doc
+from astra_tui.present.document import number
 from astra_tui.present.numbers import (
     decimal,
     dimensions,
@@ -31,18 +22,24 @@ from astra_tui.present.timing import Names, cold_table, other_tables, shipped_bl
 from astra_tui.present.words import timing_verdict
 
 
-def timing_section(facts: Facts) -> Section | None:
+def timing_section(facts: Facts) -> doc.Section | None:
     """The winner against baseline.cu and tuned.cu, per workload; None where nothing was timed.
 
     Timings of the rounds are in their rounds.
     """
     if not facts.timings:
         return None
-    blocks: list[Block] = [Paragraph((_PROTOCOLS,))]
+    blocks: list[doc.Block] = [doc.Paragraph((_PROTOCOLS,))]
     if not facts.finals:
-        why = "the best is the baseline" if not facts.won else "the session ended before that"
+        why = (
+            "the best is the baseline"
+            if not facts.state.has_better
+            else "the session ended before that"
+        )
         blocks.append(
-            Paragraph((f"Nothing was measured again at the end: {why}. Each round has its own.",))
+            doc.Paragraph(
+                (f"Nothing was measured again at the end: {why}. Each round has its own.",)
+            )
         )
     for final in facts.finals:
         names = Names(final.beside, "Best", final.beside, "best")
@@ -52,7 +49,7 @@ def timing_section(facts: Facts) -> Section | None:
     figure = roofline_figure(facts)
     if figure is not None:
         blocks.append(figure)
-    return Section("Times per workload", "times", tuple(blocks))
+    return doc.Section("Times per workload", "times", tuple(blocks))
 
 
 _PROTOCOLS = (
@@ -65,28 +62,28 @@ _PROTOCOLS = (
 )
 
 
-def round_timings(facts: Facts, timings: Iterable[Timing]) -> list[Block]:
+def round_timings(facts: Facts, timings: Iterable[Timing]) -> list[doc.Block]:
     """The timings of one candidate that are no final ones, folded away."""
     return [_round_timing(facts, timing) for timing in timings]
 
 
-def _round_timing(facts: Facts, timing: Timing) -> Details:
+def _round_timing(facts: Facts, timing: Timing) -> doc.Details:
     base = "itself" if timing.base == timing.candidate else short(timing.base)
     names = Names(base, short(timing.candidate), "before", "candidate")
     workloads = pluralised(len(timing.workloads), "workload")
     title = f"Times of {names.candidate} against {base}"
     cold = cold_table(timing, f"{title}: paired, cold (decides)", names, facts.marks)
     tables = (cold, *other_tables(timing, title, names))
-    return Details(f"{title}: {timing_verdict(timing).words}, {workloads}", tables)
+    return doc.Details(f"{title}: {timing_verdict(timing).words}, {workloads}", tables)
 
 
-def caveat_section(facts: Facts) -> Section | None:
+def caveat_section(facts: Facts) -> doc.Section | None:
     """Every caveat about a measurement; None where nothing was timed."""
     if not facts.timings:
         return None
     if not facts.caveats:
         text = "No measurement is marked: the gates on clocks, power, heat, drift and others held."
-        return Section("Caveats", "caveats", (Paragraph((text,)),))
+        return doc.Section("Caveats", "caveats", (doc.Paragraph((text,)),))
     rows = (
         (f"[{n}]", d.kind.replace("_", " "), d.message, _weight(d.invalidates), _where(facts, n))
         for n, d in enumerate(facts.caveats, start=1)
@@ -94,11 +91,15 @@ def caveat_section(facts: Facts) -> Section | None:
     anchors = tuple(f"caveat-{n}" for n, _ in enumerate(facts.caveats, start=1))
     columns = ("mark", "kind", "what was seen", "weight", "measurements")
     title = "Reasons not to trust a measurement fully"
-    return Section("Caveats", "caveats", (table(columns, rows, title, anchors=anchors),))
+    return doc.Section("Caveats", "caveats", (doc.table(columns, rows, title, anchors=anchors),))
 
 
-def _weight(invalidates: bool) -> Inline:
-    return Strong("the measurement decides nothing") if invalidates else "shown, the verdict stands"
+def _weight(invalidates: bool) -> doc.Inline:
+    return (
+        doc.Strong("the measurement decides nothing")
+        if invalidates
+        else "shown, the verdict stands"
+    )
 
 
 def _where(facts: Facts, number: int) -> str:
@@ -109,7 +110,7 @@ def _where(facts: Facts, number: int) -> str:
     return f"{len(workloads)}: {', '.join(names[:4])}{more}"
 
 
-def protocol_table(facts: Facts) -> Table | None:
+def protocol_table(facts: Facts) -> doc.Table | None:
     """How each workload was measured, from its latest timing."""
     latest = {w.workload: w for t in facts.timings for w in t.workloads}
     if not latest:
@@ -125,4 +126,4 @@ def protocol_table(facts: Facts) -> Table | None:
         "offset taken off, us", "SM clock, MHz", "buffer sets verified",
     )  # fmt: skip
     caption = "How it was measured: the latest timing of each workload"
-    return table(columns, rows, caption)
+    return doc.table(columns, rows, caption)

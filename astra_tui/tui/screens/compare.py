@@ -13,23 +13,26 @@ from textual.screen import Screen
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
+from astra_tui.present.comparison import (
+    LETTERS,
+    cases_blocks,
+    costs_blocks,
+    plans_blocks,
+    same_task,
+)
 from astra_tui.present.numbers import short
+from astra_tui.present.tones import Tone
 from astra_tui.sessions.comparison import Side, Sides
 from astra_tui.tui.app_base import AppBase
-from astra_tui.tui.text_layout import Page, Span
+from astra_tui.tui.text_layout import Page, Span, span
 from astra_tui.tui.timing_pair import time_pair
 from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
 from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.pane import DiffPane
 from astra_tui.tui.widgets.line_view import LinesView
 from astra_tui.tui.widgets.session_code import columns_of, marks_of
-from astra_tui.tui.widgets.sides import (
-    LETTERS,
-    draw_costs,
-    draw_plans,
-    draw_tests,
-    head_of,
-)
+
+_HOW_TO_TIME = "t times A against B, where there is a GPU."
 
 BOTH_FROM = 34
 """From this height on the diff stands below the plans; under it, it takes their place."""
@@ -111,9 +114,9 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         first, second = self._sides
         line = (
             Span(" "),
-            *head_of(first, LETTERS[0]),
+            *_head_of(first, LETTERS[0]),
             Span("   "),
-            *head_of(second, LETTERS[1]),
+            *_head_of(second, LETTERS[1]),
         )
         self.query_one("#head", BarLine).set_line(line)
         self.query_one(DiffPane).show(_diff_of(first, second))
@@ -132,11 +135,12 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         page = Page(width)
         match self._tab:
             case "tests":
-                draw_tests(page, self._sides)
+                page.blocks(cases_blocks(self._sides))
             case "costs":
-                draw_costs(page, self._sides, self._timed, self._said)
+                note = self._said or (_HOW_TO_TIME if same_task(self._sides) else "")
+                page.blocks(costs_blocks(self._sides, self._timed, note))
             case _:
-                draw_plans(page, self._sides)
+                page.blocks(plans_blocks(self._sides))
         return page
 
     # -- actions ---------------------------------------------------------------------------------
@@ -199,3 +203,8 @@ def _diff_of(first: Side, second: Side) -> DiffView:
         old_columns=columns_of(before),
         new_columns=columns_of(now),
     )
+
+
+def _head_of(side: Side, letter: str) -> tuple[Span, Span]:
+    """A side in a few words, as `astra-tui compare` takes them."""
+    return Span(f"{letter} ", Tone.ACCENT), span(f"{side.folder.name}:r{side.compared.round}")
