@@ -6,13 +6,19 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec
 
+import pytest
 from textual import events
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
+from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widget import Widget
 
 from astra_tui.engine.host import build_engine, open_session, resume_session
 from astra_tui.engine.server import Server
@@ -45,6 +51,45 @@ def on_a_loop(test: Callable[_P, Coroutine[Any, Any, None]]) -> Callable[_P, Non
         asyncio.run(test(*args, **kwargs))
 
     return run
+
+
+@dataclass
+class Touched:
+    """What a key costs: who is styled and marked as changed, and how often all is laid out."""
+
+    styled: set[DOMNode] = field(default_factory=set)
+    changed: set[Widget] = field(default_factory=set)
+    layouts: int = 0
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> Touched:
+        """Counts from now on."""
+        apply, refresh, lay_out_all = Stylesheet.apply, Widget.refresh, Screen._refresh_layout
+
+        def styles(sheet: Stylesheet, node: DOMNode, **more: Any) -> None:
+            self.styled.add(node)
+            apply(sheet, node, **more)
+
+        def refreshes(widget: Widget, *regions: Region, **more: Any) -> Widget:
+            self.changed.add(widget)
+            return refresh(widget, *regions, **more)
+
+        def lays_out(screen: Screen[None], *how: Any, **more: Any) -> None:
+            self.layouts += 1
+            lay_out_all(screen, *how, **more)
+
+        monkeypatch.setattr(Stylesheet, "apply", styles)
+        monkeypatch.setattr(Widget, "refresh", refreshes)
+        monkeypatch.setattr(Screen, "_refresh_layout", lays_out)
+        return self
+
+    async def by(self, desk: Desk, key: str) -> Touched:
+        """What one key touches."""
+        self.styled.clear()
+        self.changed.clear()
+        self.layouts = 0
+        await desk.press(key)
+        await desk.pilot.pause()
+        return self
 
 
 class Clock:

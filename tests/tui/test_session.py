@@ -23,7 +23,7 @@ from astra_tui.tui.app_io import Preferences
 from astra_tui.tui.source import start
 from tests.engine.scripted import ASK, AUTO, ScriptedTeam, settings_of
 from tests.quick import SMALL_WORKLOAD, write_quick_task
-from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated, working
+from tests.tui.harness import NARROW, WIDE, Desk, Touched, on_a_loop, seated, working
 
 
 def state_of(folder: Path) -> SessionState:
@@ -64,7 +64,13 @@ async def test_from_the_first_plan_to_the_end(
         await desk.press("a")
         await desk.asked("diff")
         assert "Run this code?" in desk.text("#approval")
-        await desk.press("a")
+        with monkeypatch.context() as watching:
+            touched = Touched().watch(watching)
+            for key in ("r", "escape"):  # The field for a reason comes and goes.
+                await touched.by(desk, key)
+                assert len(touched.changed) <= 13, touched.changed
+                assert touched.layouts <= 2
+        await desk.answer("diff", "a")
         await desk.asked("plan")
         assert "another scale" in desk.text("#plan")
         await desk.press("r", "enter")
