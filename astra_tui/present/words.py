@@ -132,16 +132,16 @@ def best_of(state: SessionState) -> Phrase:
         return NOTHING_BETTER
     shipped = state.candidate(state.best).shipped
     if shipped is not None and shipped.speedup is not None:
-        words = f"{numbers.ratio(shipped.speedup.value)} fastest shipped"
+        words = f"{numbers.ratio(shipped.speedup.value)} vs fastest shipped"
         return _judged(words, shipped_verdict(shipped))
     final = {found.beside: found.timing for found in final_timings(state)}
     for file in (TUNED, BASELINE):
         if file in final:
-            words = f"{numbers.ratio(final[file].speedup.value)} {file}"
+            words = f"{numbers.ratio(final[file].speedup.value)} vs {file}"
             return _judged(words, timing_verdict(final[file]))
     decisive = _decisive_timing(state)
     if decisive is not None:
-        words = f"{numbers.ratio(decisive.speedup.value)} over its base"
+        words = f"{numbers.ratio(decisive.speedup.value)} vs its base"
         return _judged(words, timing_verdict(decisive))
     before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
     if before is None or now is None:

@@ -204,17 +204,17 @@ def best_after(*more: Event) -> Phrase:
 
 
 def test_times_tell_how_good_the_best_is_where_there_are_times() -> None:
-    assert best_after() == ("1.333x over its base", Tone.GOOD)
+    assert best_after() == ("1.333x vs its base", Tone.GOOD)
     slow_start = TimingFinished(timing(), final=True)
-    assert best_after(slow_start).words == "1.333x baseline.cu"
+    assert best_after(slow_start).words == "1.333x vs baseline.cu"
     yardstick = replace(timing(), base="p" * 64, speedup=Ratio(1.02, 1.01, 1.03, 40))
     finals = slow_start, TimingFinished(yardstick, final=True)
-    assert best_after(*finals).words == "1.020x tuned.cu"
-    assert best_after(*finals, shipped("")).words == "1.020x tuned.cu"
-    assert best_after(*finals, shipped()).words == "1.060x fastest shipped"
+    assert best_after(*finals).words == "1.020x vs tuned.cu"
+    assert best_after(*finals, shipped("")).words == "1.020x vs tuned.cu"
+    assert best_after(*finals, shipped()).words == "1.060x vs fastest shipped"
     doubtful = replace(timing(), verdict=TimingVerdict.INCONCLUSIVE)
     told = best_after(TimingFinished(doubtful, final=True))
-    assert told == ("1.333x baseline.cu (inconclusive)", Tone.CAUTION)
+    assert told == ("1.333x vs baseline.cu (inconclusive)", Tone.CAUTION)
     lost = tuple(replace(w, verdict=TimingVerdict.SLOWER) for w in timing().workloads[:1])
     partly = replace(timing(), workloads=(*lost, *timing().workloads[1:]))
     told = best_after(TimingFinished(partly, final=True))
@@ -230,5 +230,5 @@ def test_counters_tell_it_where_there_are_no_times() -> None:
 @on_a_loop
 async def test_the_top_line_has_the_speedup_of_the_best(tmp_path: Path) -> None:
     async with shown(tmp_path, up_to(BestChanged, whole_session())) as desk:
-        await desk.until(lambda: "best 1.333x over its base" in desk.text("#status"), "the speedup")
+        await desk.until(lambda: "best 1.333x vs its base" in desk.text("#status"), "the speedup")
         assert "requests" not in desk.text("#status")
