@@ -22,8 +22,8 @@ run: $(SETUP)
 	fi
 
 # Types are looked at beside the tests, since that takes one processor half a minute.
-test: lint imports
-	@$(MAKE) --no-print-directory --jobs 2 types pytest
+test: lint
+	@$(MAKE) --no-print-directory --jobs 3 imports types pytest
 
 lint: $(SETUP)
 	$(BIN)/ruff check --quiet .

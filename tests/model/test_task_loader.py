@@ -735,15 +735,16 @@ def loads_or_says_why(text: str) -> None:
         assert 0 <= error.place.line <= text.count("\n") + 1
 
 
-@pytest.mark.parametrize("name", sorted(TEXTS))
+FIRST = {line: name for name in sorted(TEXTS, reverse=True) for line in TEXTS[name].splitlines()}
+"""The first task that has a line. Half of them stand in several: each is left out, misspelt once."""
+
+
+@pytest.mark.parametrize("name", sorted(set(FIRST.values())))
 def test_a_task_without_any_one_line_loads_or_says_why(name: str) -> None:
     lines = TEXTS[name].splitlines()
-    for index in range(len(lines)):
-        loads_or_says_why("\n".join(lines[:index] + lines[index + 1 :]))
-
-
-FIRST = {line: name for name in sorted(TEXTS, reverse=True) for line in TEXTS[name].splitlines()}
-"""The first task that has a line. Half of all lines stand in several; each is misspelt once."""
+    for index, line in enumerate(lines):
+        if FIRST[line] == name:
+            loads_or_says_why("\n".join(lines[:index] + lines[index + 1 :]))
 
 
 @pytest.mark.parametrize("name", sorted(set(FIRST.values())))
