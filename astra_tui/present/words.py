@@ -228,7 +228,7 @@ def where_measured(round_: RoundState, verdict: RoundVerdict | None = None) -> s
     device = f" on {round_.elsewhere}" if round_.elsewhere else ""
     won = verdict is not None and bool(round_.winner) and verdict.candidate == round_.winner
     is_apart = round_.why is not ParentChoice.BEST and round_.closed and not round_.best
-    return f"{device}, not than the best" if won and is_apart else device
+    return f"{device}, but not the best" if won and is_apart else device
 
 
 def stands_on(round_: RoundState | RoundOpened) -> str:

@@ -156,5 +156,5 @@ def test_a_winner_of_another_parent_is_held_against_the_best(tmp_path, task, sou
     verdict = restarted.proposals[0].verdict
     assert verdict.outcome is Outcome.BETTER
     assert session.engine.state.best == rounds[1].best
-    assert where_measured(restarted, verdict) == ", not than the best"
+    assert where_measured(restarted, verdict) == ", but not the best"
     assert session.engine.state.rounds_done == 2
