@@ -106,8 +106,9 @@ class _Norm:
         return f"{self.total} * {scale}"
 
     def limits(self) -> dict[str, float]:
-        """Largest magnitudes whose squares still add up in float32."""
-        usual = {"x": 60000.0, "residual": 60000.0, "weight": 100.0, "bias": 100.0}
+        """Largest magnitudes whose squares still add up in float32, and whose sum float16 holds."""
+        most = 30000.0 if "residual" in self.b else 60000.0
+        usual = {"x": most, "residual": most, "weight": 100.0, "bias": 100.0}
         return {self.b[role]: limit for role, limit in usual.items() if role in self.b}
 
     def flops(self, each: int) -> str:
