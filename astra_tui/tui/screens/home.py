@@ -52,6 +52,9 @@ WIDE = 100
 """Columns from which on names and states of sessions have room."""
 
 WIDE_COLUMNS = (34, 8, 18, 8, 22)
+WHOLE_BEST = 40
+"""Columns in which the best can be read whole, from a width of `ROOMY` on."""
+ROOMY = 140
 NARROW_COLUMNS = (29, 7, 12, 7, 22)
 """Widths of the parts of a session's row."""
 
@@ -245,12 +248,13 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     def _kernel_page(self, width: int) -> Page:
         page = Page(width)
         name = max((len(k.name) for k in self._kernels), default=6) + 2
-        page.line(Span(padded("kernel", name) + padded("best known", 23) + "what", Tone.DIM))
+        room = WHOLE_BEST if width >= ROOMY else 22
+        page.line(Span(padded("kernel", name) + padded("best known", room + 1) + "what", Tone.DIM))
         for kernel in self._kernels:
             best = best_of(kernel.name, self._sessions)
             page.line(
                 Span(padded(span(kernel.name).text, name), Tone.TITLE),
-                Span(padded(best.words or "-", 22) + " ", best.tone),
+                Span(padded(best.words or "-", room) + " ", best.tone),
                 span(kernel.summary),
             )
         return page
@@ -259,8 +263,9 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         page = Page(width)
         is_wide = width >= WIDE
         columns = WIDE_COLUMNS if is_wide else NARROW_COLUMNS
+        room = WHOLE_BEST if width >= ROOMY else columns[4]
         titles = ("session", "age", "status", "rounds", "best")
-        head = "".join(padded(t, w) for t, w in zip(titles, columns, strict=True))
+        head = "".join(padded(t, w) for t, w in zip(titles, (*columns[:4], room), strict=True))
         page.line(Span(head + ("task, team, device" if is_wide else ""), Tone.DIM))
         if not self._loaded:
             page.line(Span("reading ...", Tone.DIM))
@@ -274,7 +279,6 @@ class HomeScreen(Screen[None], inherit_bindings=False):
                 span(padded(visible_inline(c), w - 1) + " ")
                 for c, w in zip(cells, columns[:4], strict=True)
             ]
-            room = columns[4]
             best = Span(padded(listed.best.words or "-", room), listed.best.tone)
             rest = f"{one.task}, {one.team}, {one.device}" if one.task else "; ".join(one.damage)
             ends = (best, span(rest, Tone.DIM)) if is_wide else (best,)
