@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from astra_tui.cuda_source.polynomial import constant, of_atom, without
@@ -48,6 +48,8 @@ class Shape:
     gather: Gather | None = None
     multiples: tuple[tuple[Polynomial, Polynomial], ...] = ()
     """What has to be a multiple of what, for the sizes to hold."""
+    rival: tuple[Polynomial, ...] = ()
+    """The sizes that another access says as surely, where neither has room for both."""
 
     def rank(self) -> tuple[int, int, int]:
         """What makes one shape more likely than another for the same tensor."""
@@ -74,6 +76,8 @@ def shape_of(accesses: Iterable[Access], geometry: Geometry) -> Shape | None:
             continue
         if best is None or found.rank() > best.rank() or found.covers(best):
             best = found
+        elif found.rank() == best.rank() and not best.covers(found):
+            best = replace(best, rival=tuple(s for s in found.sizes if s is not None))
     return best
 
 

@@ -205,6 +205,11 @@ class TensorReader:
             for size in shape.sizes
         )
         self._note_choices(parameter, shape, found)
+        rival = ", ".join(filter(None, map(self._size_text, shape.rival)))
+        if rival and rival != ", ".join(found):
+            name = free_name(parameter.name)
+            text = f"{name} is read or written as [{', '.join(found)}] and as [{rival}]"
+            self.ask(f"{text}: the draft says the first", f"args.{name}.shape")
         return found if all(found) else ()
 
     def _require_whole_items(self, access: Access) -> None:

@@ -151,6 +151,26 @@ def test_pointers_are_followed_as_they_move() -> None:
     )
 
 
+RIVALS = """
+__global__ void pick(const float* x, float* out, bool first, int n, int m) {
+  int i = blockIdx.x * 128 + threadIdx.x;
+  if (first) {
+    if (i < n) out[0] = x[i];
+  } else {
+    if (i < m) out[0] = x[i];
+  }
+}
+void launch(const float* x, float* out, bool first, int n, int m) {
+  pick<<<(n + m + 127) / 128, 128>>>(x, out, first, n, m);
+}
+"""
+
+
+def test_a_tensor_that_is_read_in_two_shapes_is_asked_about() -> None:
+    said = "x is read or written as [n] and as [m]: the draft says the first"
+    assert said in texts(drafted("pick", RIVALS, "pick.cu"))
+
+
 def test_a_kernel_without_pointers_is_refused_with_what_it_takes() -> None:
     taken = "at::PackedTensorAccessor32<float, 2> x"
     source = f"#include <torch/extension.h>\n__global__ void scale({taken}) {{ x[0][0] = 1; }}"
