@@ -32,9 +32,9 @@ from astra_tui.packages import Packages
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 YARDSTICKS = [
-    (folder.name, yardstick)
-    for folder in sorted(KERNELS.iterdir())
-    for yardstick in load_yardsticks(load_task(folder))
+    (file.parent.name, yardstick)
+    for file in sorted(KERNELS.glob("*/yardsticks.toml"))
+    for yardstick in load_yardsticks(load_task(file.parent))
 ]
 NAMES = [
     (task, yardstick.name) for task, yardstick in YARDSTICKS if yardstick.kind != "out of reach"
