@@ -9,7 +9,7 @@
        silu_and_mul_pairs<T> grid=min(ceil_div(tokens * d, 256), 256) block=128
            args=(out, input, tokens * d // 2, d // 2)
    otherwise:
-       silu_and_mul<T> grid=min(ceil_div(tokens * d, 128), 256) block=128
+       silu_and_mul<T> grid=ceil_div(tokens * d, 128) block=128
            args=(out, input, tokens * d, d)
 */
 
