@@ -66,6 +66,9 @@ ANSWERS = Path(__file__).parent / "upstream"
 UNPACKED = ".pin"
 """A file beside the unpacked files of a package: its pin, once all are there."""
 
+PASSED = ANSWERS / "passed.md"
+"""Kernels that went from their package to a passed check."""
+
 COMPARED = ANSWERS / "compared.md"
 """What a comparison of drafts with their launchers, by hand, found."""
 
@@ -457,6 +460,7 @@ def page(rows: list[Row]) -> str:
         cells = (f"{row.package}: {row.file}:{row.line}", f"`{row.kernel}`", row.reached, why)
         cells += (str(row.open_points), str(row.answers), f"{row.cpu_seconds:.1f}")
         lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "## From a package to a passed check", "", PASSED.read_text().rstrip()]
     lines += ["", "## Drafts against their launchers", "", COMPARED.read_text().rstrip()]
     return "\n".join(lines) + "\n"
 
