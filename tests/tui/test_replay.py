@@ -50,6 +50,18 @@ async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
 
 
 @on_a_loop
+async def test_a_session_that_was_altered_is_shown_and_then_said_to_be(
+    saved: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(saved, tmp_path / "s"))
+    journal = folder / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b"another scale", b"another skale", 1))
+    async with seated(partial(open_saved, folder), (140, 24)) as desk:
+        await desk.until(lambda: "ALTERED" in desk.text("#status"), "the verdict")
+        await desk.told("this session is altered")
+
+
+@on_a_loop
 async def test_nothing_can_be_decided_or_steered(saved: Path) -> None:
     async with seated(partial(open_saved, saved), NARROW) as desk:
         await desk.until(lambda: desk.session.view, "the session")
