@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.functions import ChangingValue, Function
+from astra_tui.cuda_source.functions import ChangingValue, Function, Movement
 from astra_tui.cuda_source.polynomial import constant, of_atom
 from astra_tui.cuda_source.syntax import (
     ancestors,
@@ -313,8 +313,11 @@ class Body:
         if not kind and not isinstance(value, Pointer):
             return None
         movement = self.function.movement(name, node)
-        if movement is None:
-            return None
+        if movement is None:  # It may be declared without a value, and set once.
+            set_once = self.function.value_at(name, node)
+            if not isinstance(set_once, Node):
+                return None
+            movement = Movement(set_once, (), True)
         set_to = movement.value
         found = self.pointer(set_to) if set_to is not None else value if not kind else None
         if not isinstance(found, Pointer):

@@ -92,7 +92,8 @@ template <typename T>
 __global__ void unpack(const unsigned char* packed, T* out, T* sums, int* counts, int* ends,
                        const bool* mask, const int* starts, int rows, int n) {
   packed += blockIdx.y * n;
-  T* of_row = out + blockIdx.y * (2 * n);
+  T* of_row;
+  of_row = out + blockIdx.y * (2 * n);
   T* sum = sums;
   sum += blockIdx.y;
   int* end = counts;
