@@ -9,6 +9,7 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check import fullsize
+from astra_tui.lab.check.constants import cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.paths import untried_paths
 from astra_tui.lab.check.properties import split_cases
@@ -233,7 +234,9 @@ def test_cases_that_a_source_makes_necessary_find_it(
     assert report.verdict is CheckVerdict.FAILED
 
 
-def test_a_side_of_a_minimum_that_no_case_took_leaves_a_check_open(checker: Checker) -> None:
+def test_a_side_of_a_minimum_without_a_case_gets_one_or_stays_open(
+    checker: Checker,
+) -> None:
     text = checker.task.baseline_file.read_text(encoding="utf-8")
     assert "grid=min(ceil_div(tokens * d, 128), 256) block=128" in text
     text = text.replace(
@@ -248,13 +251,11 @@ def test_a_side_of_a_minimum_that_no_case_took_leaves_a_check_open(checker: Chec
         if isinstance(resolved := resolve_case(checker.task, source, case, {}), ResolvedPlan)
     }
     assert {199, 200, 201} <= taken.keys()
-    check = SourceCheck(checker, source, suite)
-    check.plan_sides.update(taken[200] | taken[201])
-    check._close_plan_sides()
-    (side,) = check.seen.conditions
+    parts, attributes = (checker.task, source), Emulator().attributes
+    ((case, sides),) = cases_of_plan_sides(*parts, taken[200] | taken[201], attributes)
+    (side,) = (open_plan_side(source, s, case) for s in sides)
     assert side.describe_alone() == "'tokens < 200' was never true in the launch plan"
+    check = SourceCheck(checker, source, suite)
+    check.seen.conditions = (side,)
     assert verdict_of(check.seen)[0] is CheckVerdict.INCONCLUSIVE
-    check.plan_sides.update(taken[199])
-    check.seen.conditions = ()
-    check._close_plan_sides()
-    assert not check.seen.conditions
+    assert not [*cases_of_plan_sides(*parts, taken[199] | taken[200] | taken[201], attributes)]

@@ -72,6 +72,10 @@ def around(sizes: set[int], allowed: Callable[[int], bool]) -> list[int]:
 # -- the launch plan -------------------------------------------------------------------------------
 
 
+PlanSide = tuple[int, int, int, bool]
+"""As in `Evaluator.sides`."""
+
+
 def boundary_sizes(
     task: KernelTask, source: Source, case: Case, name: str, attributes: Mapping[str, int]
 ) -> set[int]:
@@ -101,44 +105,53 @@ def boundary_sizes(
     return found
 
 
-def open_plan_sides(
+def cases_of_plan_sides(
     task: KernelTask,
     source: Source,
-    seen: Set[tuple[int, int, int, bool]],
+    seen: Set[PlanSide],
     attributes: Mapping[str, int],
-) -> Iterator[ConditionResult]:
-    """The sides of the plan's `min` and `max` that sizes of the contract take and no run did.
+) -> Iterator[tuple[Case, frozenset[PlanSide]]]:
+    """Cases that take sides of the plan's `min` and `max` which no run did, with these sides.
 
     Looked for around the sizes at which one of them turns, from typical sizes and from those of the
     largest workload; of a side that none of these takes nothing is said.
     """
     left = {
-        (call.place.line, call.place.column, number, is_less): (call.args[0], other)
+        (call.place.line, call.place.column, number, is_less)
         for call in _expressions(source)
         if isinstance(call, Call) and call.function in ("min", "max")
-        for number, other in enumerate(call.args[1:], 1)
+        for number in range(1, len(call.args))
         for is_less in (True, False)
-    }
-    left = {side: operands for side, operands in left.items() if side not in seen}
+    } - seen
     for case in _around_turning(task, source, attributes) if left else ():
         try:
             resolved = resolve_case(task, source, case, scalars_of(task, case), attributes)
         except PlanError:
             continue
-        taken = resolved.sides & left.keys() if isinstance(resolved, ResolvedPlan) else ()
-        for line, column, number, is_less in sorted(taken):
-            first, other = map(print_expression, left.pop((line, column, number, is_less)))
-            text = f"{first} < {other}"
-            yield ConditionResult(
-                kernel="the launch plan",
-                line=line,
-                column=column,
-                text=text,
-                side=is_less,
-                key=content_hash(text)[:10],
-                why=", ".join(f"{name}={size}" for name, size in case.dims.items())
-                + " leads there, and no case did",
-            )
+        taken = resolved.sides & left if isinstance(resolved, ResolvedPlan) else frozenset()
+        if taken:
+            left -= taken
+            yield case, taken
+
+
+def open_plan_side(source: Source, side: PlanSide, case: Case) -> ConditionResult:
+    """A side of the plan's `min` or `max` that a case would take, and that none did."""
+    line, column, number, is_less = side
+    (call,) = (
+        c for c in _expressions(source)
+        if isinstance(c, Call) and (c.place.line, c.place.column) == (line, column)
+    )  # fmt: skip
+    text = " < ".join(map(print_expression, (call.args[0], call.args[number])))
+    return ConditionResult(
+        kernel="the launch plan",
+        line=line,
+        column=column,
+        text=text,
+        side=is_less,
+        key=content_hash(text)[:10],
+        why=", ".join(f"{name}={size}" for name, size in case.dims.items())
+        + " leads there, and no case did",
+    )
 
 
 def _around_turning(
@@ -147,14 +160,17 @@ def _around_turning(
     """Typical sizes and the largest workload's, one of them at and next to each that matters."""
     typical = {name: dimension.typical for name, dimension in task.dims.items()}
     largest = max(task.workloads, key=lambda w: task.elements(w.dims, w.dtype))
+    why = "made for a side of the launch plan that no other case took"
     starts = [
-        *(Case("", "", d, typical) for d in task.dtypes),
-        Case("", "", largest.dtype, dict(largest.dims)),
+        *(Case("", why, d, typical) for d in task.dtypes),
+        Case("", why, largest.dtype, dict(largest.dims)),
     ]
     for start, name in itertools.product(starts, task.dims):
 
         def sized(size: int, start: Case = start, name: str = name) -> Case:
-            return msgspec.structs.replace(start, dims={**start.dims, name: size})
+            dims = {**start.dims, name: size}
+            sizes = ", ".join(f"{n}={s}" for n, s in dims.items())
+            return msgspec.structs.replace(start, name=f"side of the plan, {sizes}", dims=dims)
 
         def allowed(size: int, sized: Callable[[int], Case] = sized) -> bool:
             case = sized(size)

@@ -14,7 +14,7 @@ import numpy as np
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.basis import Basis
-from astra_tui.lab.check.constants import open_plan_sides
+from astra_tui.lab.check.constants import PlanSide, cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.execution import Run, Source, accepts_of, resolve_case, run_case
 from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
@@ -30,7 +30,7 @@ from astra_tui.lab.check.reruns import (
     second_run,
     seed_of,
 )
-from astra_tui.lab.check.suite import build_suite
+from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.check.verdict import CheckEvidence, verdict_of
 from astra_tui.lab.conditions.closing import Closing
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
@@ -87,7 +87,7 @@ class SourceCheck:
         self.seen = CheckEvidence()
         self.lines: set[int] = set()
         """Lines of the launch plan whose launches were taken."""
-        self.plan_sides: set[tuple[int, int, int, bool]] = set()
+        self.plan_sides: set[PlanSide] = set()
         """Sides of the launch plan's `min` and `max` that were taken."""
         self.error_bound_runs = ErrorBoundRuns()
         self.steps = 0
@@ -147,7 +147,7 @@ class SourceCheck:
                 self.seen.fakes.append(fake)
                 yield fake
             yield from self._close_conditions(compilation)
-            self._close_plan_sides()
+            yield from self._close_plan_sides(compilation)
         if self.basis.emulator_check is not None:
             self.seen.on_emulator = self.basis.emulator_check.result()
             self.seen.results += self.seen.on_emulator.failed
@@ -186,15 +186,21 @@ class SourceCheck:
             self.seen.results.append(result)
             yield result
 
-    def _close_plan_sides(self) -> None:
-        """Adds the sides of the plan's `min` and `max` that could have been taken; on the emulator,
-        which runs with every check.
+    def _close_plan_sides(self, compilation: Compilation) -> Iterator[CaseResult]:
+        """Runs cases for sides of the plan's `min` and `max` that could have been taken; on the
+        emulator, which runs with every check. What is too large for that stays open.
         """
         if self.seen.has_failed or self.basis.device.name != EMULATOR:
             return
-        parts = self.task, self.source, self.plan_sides, self.basis.device.attributes
-        found = map(self._ruled, open_plan_sides(*parts))
-        self.seen.conditions = (*self.seen.conditions, *found)
+        parts = self.task, self.source, self.plan_sides.copy(), self.basis.device.attributes
+        for case, sides in cases_of_plan_sides(*parts):
+            if self.task.elements(case.dims, case.dtype) <= LARGE_ELEMENTS:
+                result, _, _ = self._case(compilation, case)
+                self.seen.results.append(result)
+                yield result
+            left = sorted(sides - self.plan_sides)
+            found = (self._ruled(open_plan_side(self.source, side, case)) for side in left)
+            self.seen.conditions = (*self.seen.conditions, *found)
 
     def _note_plan(self, resolved: ResolvedPlan) -> None:
         """Notes what a run takes of the launch plan."""
