@@ -34,7 +34,7 @@ from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.proposal import Proposal, RoundContext
 from astra_tui.engine.record import Record, Store
-from astra_tui.engine.search import choose_parents
+from astra_tui.engine.search import choose_parents, fit_candidates
 from astra_tui.engine.stops import (
     FINISHED,
     Stop,
@@ -64,6 +64,7 @@ from astra_tui.model.events import (
     Event,
     NoteAdded,
     ParentChoice,
+    ParentChosen,
     PlanningFinished,
     PlanProposed,
     RejectionTakenBack,
@@ -151,6 +152,16 @@ class Engine:
     def add_note(self, text: str, by: Author) -> None:
         """Something that the team should know from its next prompt on."""
         self.record.emit(NoteAdded(text, by))
+
+    def choose_parent(self, event: ParentChosen) -> None:
+        """Has the next round stand on a candidate. Raises UserError for one that was not measured
+        or is not correct.
+        """
+        original = self.state.candidate(event.candidate).copy_of or event.candidate
+        if original not in fit_candidates(self.state):
+            message = f"no round can stand on {event.candidate[:12]}"
+            raise UserError(message, hint="choose a candidate that passed its check here")
+        self.record.emit(ParentChosen(original, event.by))
 
     def set_auto_approval(self, event: AutoApprovalSet) -> None:
         """Which questions of those to come are accepted without asking."""

@@ -7,12 +7,13 @@ from astra_tui.engine.pending_questions import decided_before
 from astra_tui.model.approval import Answer, AnswerRefused
 from astra_tui.model.author import Author
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import AutoApprovalSet, CaseAdded, RejectionTakenBack
+from astra_tui.model.events import AutoApprovalSet, CaseAdded, ParentChosen, RejectionTakenBack
 from astra_tui.model.fold import ImpossibleEvent
 from astra_tui.sessions.wire import (
     AddCase,
     AddNote,
     Cancel,
+    ChooseParent,
     Done,
     FromFrontEnd,
     GiveAnswer,
@@ -56,6 +57,8 @@ class RequestHandler:
                 await self._answer(answer)
             case AddNote(text=text):
                 self._engine.add_note(text, by)
+            case ChooseParent(candidate=candidate):
+                self._engine.choose_parent(ParentChosen(candidate, by))
             case AddCase(case=case):
                 self._engine.add_case(CaseAdded(case, by))
             case SetAutoApproval(mode=mode, left=left):

@@ -44,6 +44,8 @@ def choose_parents(
     state: SessionState, search: SearchKind, text_of: Callable[[str], str]
 ) -> Parents | None:
     """What the next round stands on; None where the team has no plan left for any candidate."""
+    if state.next_parent in fit_candidates(state):
+        return Parents(state.next_parent, ParentChoice.CHOSEN)
     if search is SearchKind.GREEDY:
         return Parents(state.best, ParentChoice.BEST)
     is_restarts = search is SearchKind.RESTARTS
@@ -67,6 +69,11 @@ def choose_parents(
     if not open_:
         return None
     return Parents(draw(state, open_, text_of), ParentChoice.DRAWN, among=len(open_))
+
+
+def fit_candidates(state: SessionState) -> frozenset[str]:
+    """The candidates on which a round can stand."""
+    return frozenset(m.candidate for m in archive_of(state).fit)
 
 
 def exhausted(state: SessionState) -> frozenset[str]:
@@ -110,7 +117,8 @@ def _line(state: SessionState) -> tuple[str, int]:
     """The candidate on which the current line of rounds stands, and how many rounds in a row have
     brought it nothing.
     """
-    starts = [n for n, r in enumerate(state.rounds) if r.why is ParentChoice.RESTART]
+    begins = (ParentChoice.RESTART, ParentChoice.CHOSEN)
+    starts = [n for n, r in enumerate(state.rounds) if r.why in begins]
     rounds = state.rounds[starts[-1] :] if starts else state.rounds[1:]
     tip, stale = (rounds[0].base if starts else state.best), 0
     for round_ in _done(rounds):

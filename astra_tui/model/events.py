@@ -101,6 +101,8 @@ class ParentChoice(StrEnum):
     """Drawn, since rounds in a row brought nothing."""
     MERGE = "merge"
     """The best, to be merged with a winner of another branch."""
+    CHOSEN = "chosen"
+    """By the engineer."""
 
 
 class RoundOpened(Event, frozen=True, tag="round_opened"):
@@ -114,6 +116,13 @@ class RoundOpened(Event, frozen=True, tag="round_opened"):
     why: ParentChoice = ParentChoice.BEST
     among: int = 0
     """Of how many candidates the base was drawn."""
+
+
+class ParentChosen(Event, frozen=True, tag="parent_chosen"):
+    """The engineer says which candidate the next round stands on."""
+
+    candidate: str
+    by: Author
 
 
 class MemoryRecalled(Event, frozen=True, tag="memory_recalled"):
@@ -536,7 +545,7 @@ class TextStreamed(Transient, frozen=True, tag="text_streamed"):
 
 AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     SessionOpened, EngineStarted, RoundOpened, MemoryRecalled, PlanProposed, PlanningFinished,
-    ApprovalAsked,
+    ParentChosen, ApprovalAsked,
     DecisionTaken, RejectionTakenBack, CodeWritten, CodeFailed, DiffReviewed, CompileFinished,
     CopyFound, CheckStarted,
     CaseChecked, CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened,

@@ -37,6 +37,7 @@ from astra_tui.model.events import (
     HardwareCountersRead,
     MemoryRecalled,
     NoteAdded,
+    ParentChosen,
     Paused,
     PlanningFinished,
     PlanProposed,
@@ -196,7 +197,12 @@ def _round_opened(state: SessionState, event: RoundOpened) -> SessionState:
         raise ImpossibleEvent(f"round {event.round} was opened after round {last}")
     parents = event.base, event.other, event.why, event.among
     opened = RoundState(event.round, event.parent, *parents)
-    return replace(state, rounds=_with_round(state.rounds, len(state.rounds), opened))
+    rounds = _with_round(state.rounds, len(state.rounds), opened)
+    return replace(state, rounds=rounds, next_parent="")
+
+
+def _parent_chosen(state: SessionState, event: ParentChosen) -> SessionState:
+    return replace(state, next_parent=event.candidate)
 
 
 def _proposed(state: SessionState, event: PlanProposed) -> SessionState:
@@ -441,6 +447,7 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     SessionOpened: _opened,
     EngineStarted: _started,
     RoundOpened: _round_opened,
+    ParentChosen: _parent_chosen,
     MemoryRecalled: _recalled,
     PlanProposed: _proposed,
     PlanningFinished: _plans_ended,

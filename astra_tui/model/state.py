@@ -241,6 +241,8 @@ class SessionState(msgspec.Struct, frozen=True):
     questions: dict[str, Question] = {}
     decisions: dict[str, Decision] = {}
     best: str = ""
+    next_parent: str = ""
+    """The candidate on which the engineer wants the next round to stand."""
     notes: tuple[NoteAdded, ...] = ()
     cases: tuple[Case, ...] = ()
     usage: Usage = Usage()

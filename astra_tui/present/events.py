@@ -161,6 +161,9 @@ def _of_session(event: events.Event) -> Phrase | None:
             return Phrase(words, Tone.DIM)
         case events.DeviceOpened():
             return Phrase(f"device {device_words(event.device, event.gpu)}", Tone.DIM)
+        case events.ParentChosen():
+            words = f"the next round stands on {short(event.candidate)}, says {event.by.describe()}"
+            return Phrase(words, Tone.ACCENT)
         case events.NoteAdded():
             return Phrase(f"note from {event.by.describe()}: {event.text}", Tone.ACCENT)
         case events.CaseAdded():

@@ -236,6 +236,8 @@ def stands_on(round_: RoundState | RoundOpened) -> str:
     where = f"{short(round_.base)} of round {round_.parent}" if round_.parent else "the baseline"
     if round_.why is ParentChoice.MERGE:
         return f"{where}, to be merged with {short(round_.other)}"
+    if round_.why is ParentChoice.CHOSEN:
+        return f"{where}, chosen by the engineer"
     restarted = ", restarted" if round_.why is ParentChoice.RESTART else ""
     drawn = f", drawn from {round_.among} candidates" if round_.among > 1 else ""
     return f"{where}{restarted}{drawn}"
@@ -247,6 +249,7 @@ WHY = {
     ParentChoice.DRAWN: ", drawn",
     ParentChoice.RESTART: ", restarted",
     ParentChoice.MERGE: ", merging",
+    ParentChoice.CHOSEN: ", chosen",
 }
 """Why a round stands on what it stands on, in a few characters."""
 

@@ -29,6 +29,7 @@ from astra_tui.sessions.wire import (
     AddCase,
     AddNote,
     Cancel,
+    ChooseParent,
     Done,
     FromEngine,
     GiveAnswer,
@@ -146,6 +147,12 @@ class EngineClient:
     async def note(self, text: str) -> None:
         """Tells the team something."""
         await self._order(AddNote(next(self._ids), text))
+
+    async def choose_parent(self, candidate: str) -> None:
+        """Has the next round stand on a candidate. Raises RequestRefused for one that cannot be
+        built on.
+        """
+        await self._order(ChooseParent(next(self._ids), candidate))
 
     async def case(self, case: Case) -> None:
         """Adds a case for every later candidate. Raises RequestRefused if there is one like it."""

@@ -122,6 +122,12 @@ class AddNote(Request, frozen=True, tag="note"):
     text: str
 
 
+class ChooseParent(Request, frozen=True, tag="parent"):
+    """Has the next round stand on a candidate, by its hash."""
+
+    candidate: str
+
+
 class AddCase(Request, frozen=True, tag="case"):
     """Adds a case for every later candidate."""
 
@@ -155,8 +161,8 @@ class Cancel(Request, frozen=True, tag="cancel"):
 
 FromEngine = Union[Welcome, Recorded, Passed, Done, Refused]  # noqa: UP007 - for msgspec.
 FromFrontEnd = Union[  # noqa: UP007
-    Greeting, GiveAnswer, TakeBack, AddNote, AddCase, SetAutoApproval, Pause, Resume, Interrupt,
-    Cancel,
+    Greeting, GiveAnswer, TakeBack, AddNote, ChooseParent, AddCase, SetAutoApproval, Pause,
+    Resume, Interrupt, Cancel,
 ]  # fmt: skip
 
 _from_engine = msgspec.json.Decoder(FromEngine, strict=False)

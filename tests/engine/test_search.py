@@ -7,16 +7,20 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from astra_tui.engine.request_handler import RequestHandler
+from astra_tui.model.approval import Answer, ApprovalStatus, Question
 from astra_tui.model.events import CheckStarted, CopyFound, ParentChoice, ProfileTaken
 from astra_tui.model.settings import SearchKind
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import PlanAnswer
 from astra_tui.model.verdict import Outcome
 from astra_tui.present.events import describe
-from astra_tui.present.words import where_measured
+from astra_tui.present.words import stands_on, where_measured
 from astra_tui.sessions.branches import find_intact_place, fork_session
 from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.wire import ChooseParent, Done, Refused
 from tests.engine.scripted import (
+    ASK,
     AUTO,
     ENGINEER,
     ScriptedTeam,
@@ -158,3 +162,38 @@ def test_a_winner_of_another_parent_is_held_against_the_best(tmp_path, task, sou
     assert session.engine.state.best == rounds[1].best
     assert where_measured(restarted, verdict) == ", but not the best"
     assert session.engine.state.rounds_done == 2
+
+
+def test_an_engineer_chooses_what_the_next_round_stands_on(tmp_path, task, sources):
+    """Also in a greedy search, by a request; a copy means its original, and code that is wrong or
+    unknown is refused.
+    """
+    fast = sources.baseline.replace("expf(-gate)", "__expf(-gate)")
+    codes = {"wide": sources.better, "wrong": sources.wrong, "fast": fast, "slow": sources.slow}
+    steps = [Step(title, (code,)) for title, code in codes.items()]
+    settings = settings_of(ASK, rounds=3, repairs=0, reflections=0)
+    session = start(tmp_path / "s", task, ScriptedTeam(steps), settings)
+    baseline = session.engine.state.opened.baseline
+    replies: list[Done | Refused] = []
+
+    async def answer(session: Session, question: Question) -> None:
+        if question.id == "3.0.plan" and not replies:
+            handler = RequestHandler(session.engine)
+            wrong = session.engine.state.round(2).proposals[0].attempts[0].candidate
+            for number, chosen in enumerate((wrong, "f" * 64, baseline)):
+                replies.append(await handler.carry_out(ChooseParent(number, chosen), ENGINEER))
+            status = ApprovalStatus.REJECTED
+        else:
+            status = ApprovalStatus.ACCEPTED
+        given = Answer(question.id, question.subject, status, ENGINEER)
+        await session.engine.desk.answer(given)
+
+    asyncio.run(session.run_with(answer))
+    assert [type(r) for r in replies] == [Refused, Refused, Done]
+    state = session.engine.state
+    assert [(r.base == baseline, r.why) for r in state.rounds[3:]] == [
+        (False, ParentChoice.BEST),
+        (True, ParentChoice.CHOSEN),
+    ]
+    assert state.next_parent == ""
+    assert stands_on(state.rounds[4]) == "the baseline, chosen by the engineer"

@@ -207,6 +207,10 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         """Tells the team something; it enters the next prompt."""
         self._requests.note()
 
+    def action_stand_on(self) -> None:
+        """Has the next round stand on the chosen candidate."""
+        self._requests.stand_on()
+
     def action_add_case(self) -> None:
         """Adds a case with which all candidates from now on are checked."""
         self._requests.add_case()
