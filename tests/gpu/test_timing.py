@@ -465,7 +465,7 @@ def dependent(compiled: Compiled) -> Compiled:
     (launch,) = source.plan.launches()
     step = dataclasses.replace(launch, pdl=Name("true"))
     plan = dataclasses.replace(source.plan, steps=(step,))
-    return dataclasses.replace(compiled, source=dataclasses.replace(source, plan=plan, resolved={}))
+    return dataclasses.replace(compiled, source=dataclasses.replace(source, plan=plan))
 
 
 def test_dependent_launches_are_timed_behind_a_producer_and_behind_themselves(

@@ -53,7 +53,7 @@ class Source:
     plan: LaunchPlan
     file: str
     resolved: dict[Hashable, ResolvedPlan | Refused] = field(
-        default_factory=dict, repr=False, compare=False
+        default_factory=dict, init=False, repr=False, compare=False
     )
     """What the plan made of each case that it was asked about, see `resolve_case`."""
 
