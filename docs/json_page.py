@@ -83,6 +83,7 @@ from astra_tui.sessions.comparison import ComparedCandidate
 from astra_tui.sessions.integrity import Flaw, Integrity, Trust
 from astra_tui.sessions.signing import Signed
 from astra_tui.sessions.store import SessionSummary
+from astra_tui.sessions.study import StudyRow
 from astra_tui.sessions.summary import (
     CandidateReport,
     CitationReport,
@@ -107,6 +108,7 @@ ANSWERS = {
     "astra-tui audit --json": answers.AuditAnswer,
     "astra-tui report --json": answers.ReportAnswer,
     "astra-tui memory --json": answers.MemoryAnswer,
+    "astra-tui study --json": answers.StudyAnswer,
     "astra-tui export --json": ExportReport,
     "astra-tui sessions --json": answers.SessionsAnswer,
     "astra-tui replay --json": answers.ReplayAnswer,
@@ -139,7 +141,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     PairedTime,
     Ratio, PaperTime, Floor, Caveat, Probe, Layer, CandidateReport, FinalTiming, RoundReport,
     ProposalReport, EvidenceReport, CitationReport, DecisionReport, Prediction, Score, LedgerEntry,
-    Experience, PredictionRecord,
+    Experience, PredictionRecord, StudyRow,
     Usage, CallReserved,
     SessionSummary, Trust, Signed, Integrity, Flaw, Environment, Difference,
     CandidateVerification, CounterPair, TimingPair, AuditSummary, AuditHead, KindSum, AuditRecord,

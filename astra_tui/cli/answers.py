@@ -19,6 +19,7 @@ from astra_tui.model.health import Probe
 from astra_tui.model.ncu import ComparedCounter, NcuReport
 from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.sass import Disassembly, SassDiff
+from astra_tui.model.state import Usage
 from astra_tui.model.timing import Timing
 from astra_tui.model.traffic import WastedTraffic, WorkloadTraffic
 from astra_tui.model.verification import CandidateVerification
@@ -27,6 +28,7 @@ from astra_tui.sessions.comparison import ComparedCandidate
 from astra_tui.sessions.integrity import Integrity, Trust
 from astra_tui.sessions.signing import Signed
 from astra_tui.sessions.store import SessionSummary
+from astra_tui.sessions.study import StudyRow
 
 
 class ErrorEntry(msgspec.Struct, frozen=True):
@@ -398,6 +400,16 @@ class MemoryAnswer(msgspec.Struct, frozen=True):
     file: str
     plans: tuple[Experience, ...]
     ledger: tuple[PredictionRecord, ...]
+
+
+class StudyAnswer(msgspec.Struct, frozen=True):
+    """`study --json`."""
+
+    exit_code: int
+    folder: str
+    usage: Usage
+    rows: tuple[StudyRow, ...]
+    not_ended: tuple[str, ...]
 
 
 class EnginesAnswer(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from astra_tui.cli.command import Commands, Options
 
 SUMMARIES = {
     "run": "optimise a kernel, round by round",
+    "study": "run tasks, teams, settings and seeds of a file, and compare them",
     "kernels": "list the kernel tasks",
     "check": "check that kernels compute what their task says",
     "counters": "count memory traffic and instructions, line by line",

@@ -68,7 +68,7 @@ def carry_out(request: RunRequest, options: Options, found: Sequence[Difference]
         return show_run(request, screen_choices, found, as_json=options.json)
     if not options.headless and sys.stdin.isatty() and sys.stderr.isatty():
         return asyncio.run(_attend_new_engine(request, as_json=options.json))
-    state, folder = asyncio.run(_host(request))
+    state, folder = asyncio.run(host(request))
     return end_session(state, folder, as_json=options.json, settings=request.settings)
 
 
@@ -76,14 +76,14 @@ def run_request(options: Options, choices: Choices) -> RunRequest:
     """What the flags, the environment and the settings file ask for. Raises UserError."""
     from astra_tui.cli.settings import refuse_foreign_server, request_for
 
-    before = _settings_before(Path(options.session)) if options.session else None
+    before = settings_before(Path(options.session)) if options.session else None
     if before is not None:
         refuse_foreign_server(before, choices, Path(options.session), trust=False)
     request = request_for(choices, options.task, before)
     return replace(request, folder=options.session or "", seed=chosen_seed(options.seed))
 
 
-def _settings_before(folder: Path) -> RunSettings | None:
+def settings_before(folder: Path) -> RunSettings | None:
     """The settings of the session in a folder; None where a new one can begin there."""
     from astra_tui.sessions.engines import LOG_NAME
     from astra_tui.sessions.folder import LOCK_NAME
@@ -126,20 +126,22 @@ async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
     )
 
 
-async def _host(request: RunRequest) -> tuple[SessionState, Path]:
-    """Runs the engine in this process; no one is asked."""
+async def host(request: RunRequest, *, quiet: bool = False) -> tuple[SessionState, Path]:
+    """Runs the engine in this process; no one is asked. What happens goes to stderr, or nowhere."""
     from astra_tui.engine.opening import open_run
     from astra_tui.engine.server import Server
     from astra_tui.plain.run import RunLines
 
     with await open_run(request, os.environ, wait_for_engineer=False) as opened:
-        plain.note(f"session {opened.folder}")
         lines = RunLines()
         for event in opened.earlier:
             lines.pass_over(event)
+        if not quiet:
+            plain.note(f"session {opened.folder}")
         _cancel_on_signals(opened.engine.control)
         async for event in Server(opened.engine, opened.folder).run():
-            lines.show(event, lambda: opened.engine.state)
+            if not quiet:
+                lines.show(event, lambda: opened.engine.state)
         return opened.engine.state, opened.folder
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -36,6 +36,7 @@ from astra_tui.model.settings import (
     api_key,
     check_device_name,
 )
+from astra_tui.model.task.table import Table
 from astra_tui.sessions.engines import LINGER_SECONDS, RunRequest
 from astra_tui.sessions.store import sessions_folder
 
@@ -110,6 +111,24 @@ def read_choices(options: Options, environment: Mapping[str, str] | None = None)
     variables = os.environ if environment is None else environment
     chosen = {**_from_file(options.config), **_from_environment(variables), **_from_flags(options)}
     return Choices(**chosen)
+
+
+def choices_of(table: Table, known: Choices, refused: Collection[str]) -> Choices:
+    """What a table of another file sets, over what is known; it has the keys of a settings file,
+    but for those that are refused there. Raises TaskError, which names file, line and key.
+    """
+    chosen: dict[str, Any] = {}
+    names = [name for name in _TYPES if name not in refused]
+    for name, value in table.data.items():
+        if name in table.known:
+            continue
+        if name not in names:
+            table.fail("unknown setting", name, nearest(name, names))
+        try:
+            chosen[name] = msgspec.convert(value, _TYPES[name], strict=True)
+        except msgspec.ValidationError as error:
+            table.fail(str(error), name, _valid(_TYPES[name], value))
+    return msgspec.structs.replace(known, **chosen)
 
 
 def request_for(choices: Choices, task: str, before: RunSettings | None = None) -> RunRequest:

@@ -1,0 +1,280 @@
+"""`astra-tui study`: tasks, teams, settings and seeds, every combination a run; then one table."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from astra_tui import plain
+from astra_tui.cli.command import Options, argument, command, flag
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import JSON
+from astra_tui.model.errors import UserError
+
+if TYPE_CHECKING:
+    from astra_tui.cli.study_file import Study, StudyRun
+    from astra_tui.model.settings import RunSettings
+    from astra_tui.model.state import SessionState, Usage
+    from astra_tui.sessions.engines import RunRequest
+    from astra_tui.sessions.study import StudyRow
+
+
+@command(
+    "run tasks, teams, settings and seeds of a file, and compare them",
+    "Every combination is a run without anyone, one after the other, with a session of its own. "
+    "Called again, it continues: what has ended is not run again, what was cut is resumed. Then a "
+    "table says what the sessions recorded: counts on the emulator, speedups on a GPU.",
+    argument("file", "FILE", "a TOML file (docs/study.md)"),
+    flag("--out", metavar="DIR", help="where its sessions go (default: studies/NAME of the file)"),
+    flag("--config", metavar="FILE", help="a TOML file of settings, for what the study leaves out"),
+    flag("--no-run", help="run nothing: say what was recorded so far"),
+    JSON,
+)
+def run(options: Options) -> int:
+    """Runs what is left; the table goes to stdout, a line for each run to stderr."""
+    from astra_tui.cli.answers import StudyAnswer
+    from astra_tui.cli.settings import read_choices
+    from astra_tui.cli.study_file import read_study
+    from astra_tui.present.study import study_blocks
+    from astra_tui.sessions.experience import VARIABLE
+
+    os.environ[VARIABLE] = "off"  # Runs that learned from each other would be no seeds.
+    file = Path(options.file)
+    study = read_study(file, read_choices(options))
+    out = Path(options.out) if options.out else Path("studies") / file.stem
+    work = _Work(study, out)
+    code = ExitCode.OK if options.no_run else work.carry_out()
+    answer = StudyAnswer(int(code), str(out), work.usage, tuple(work.rows()), work.not_ended())
+    plain.print_answer(answer, options.json, lambda: study_blocks(answer.rows, answer.usage))
+    return code
+
+
+@dataclass
+class _Work:
+    """A study with what its sessions hold."""
+
+    study: Study
+    out: Path
+    states: dict[str, SessionState] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = ((one.name, self._recorded(one)) for one in self.study.runs)
+        self.states = {name: state for name, state in found if state is not None}
+
+    def _recorded(self, one: StudyRun) -> SessionState | None:
+        """The session of a run. Raises UserError for one that was altered, or run otherwise."""
+        from astra_tui.cli.resume import intact_state
+        from astra_tui.sessions.reading import has_session
+
+        folder = self.out / one.name
+        if not has_session(folder):
+            return None
+        state = intact_state(folder)
+        assert state.opened is not None
+        before = _compared(state.opened.settings)
+        asked = _compared(_request(one, self.out, None).settings)
+        names = [n for n in asked if asked[n] != before.get(n) and (n, asked[n]) != _ANY_DEVICE]
+        if names or state.opened.seed != one.seed:
+            what = ", ".join(name.replace("_", " ") for name in names) or "seed"
+            raise UserError(
+                f"this session was run with other settings than the study says now: {what}",
+                file=str(folder),
+                hint="name another folder (--out), or remove this one",
+            )
+        return state
+
+    @property
+    def usage(self) -> Usage:
+        """What all runs together have cost."""
+        from astra_tui.model.state import Usage
+
+        total = Usage()
+        for state in self.states.values():
+            used = state.usage
+            sums = {n: getattr(total, n) + getattr(used, n) for n in _SUMMED}
+            total = replace(total, **sums, reserved=total.reserved + used.reserved)
+        return total
+
+    def has_ended(self, one: StudyRun) -> bool:
+        """Whether nothing is left to do. One whose budget ended it, and not its setting's own, goes
+        on as soon as the study's allows.
+        """
+        from astra_tui.model.events import StopReason
+        from astra_tui.model.settings import Budget
+
+        state = self.states.get(one.name)
+        if state is None or state.closed is None:
+            return False
+        if state.closed.reason is StopReason.BUDGET:
+            return _request(one, self.out, None).settings.budget != Budget()
+        return state.closed.reason not in (
+            StopReason.CANCELLED, StopReason.TROUBLE, StopReason.UNATTENDED
+        )  # fmt: skip
+
+    def not_ended(self) -> tuple[str, ...]:
+        """The names of runs with something left to do."""
+        return tuple(one.name for one in self.study.runs if not self.has_ended(one))
+
+    def rows(self) -> Iterator[StudyRow]:
+        """One for each task, team and setting."""
+        from astra_tui.sessions.study import study_row
+
+        runs = self.study.runs
+        for key in dict.fromkeys(one.row for one in runs):
+            same = [one for one in runs if one.row == key]
+            ended = [self.states[one.name] for one in same if self.has_ended(one)]
+            yield study_row(*key, len(same), ended)
+
+    def carry_out(self) -> ExitCode:
+        """Runs what is left, as far as the budget allows; returns the most telling exit code."""
+        from astra_tui.present.numbers import pluralised
+
+        codes = {ExitCode.OK}
+        for number, one in enumerate(self.study.runs, start=1):
+            head = f"{number}/{len(self.study.runs)} {one.name}"
+            if self.has_ended(one):
+                plain.note(f"{head}: ended before")
+                continue
+            begun = len(self.states) - (one.name in self.states)
+            if why := self.study.budget.spent(begun, self.usage):
+                left = pluralised(len(self.not_ended()), "run")
+                plain.note(f"the study's budget is spent ({why}), with {left} left")
+                break
+            codes.add(self._run(one, head))
+            if ExitCode.INTERRUPTED in codes:
+                plain.note("interrupted; the same command continues")
+                break
+        return max(codes)
+
+    def _run(self, one: StudyRun, head: str) -> ExitCode:
+        import asyncio
+
+        from astra_tui.cli.devices import fetch_upstream
+        from astra_tui.cli.run import host, settings_before
+        from astra_tui.cli.run_result import EXIT_CODE_OF
+        from astra_tui.model.state import Usage
+        from astra_tui.model.task import find_task
+        from astra_tui.present.words import best_of
+
+        fetch_upstream(find_task(one.task))
+        gate = _Gate(one, self.out)
+        while True:
+            gate.prepare()
+            before = settings_before(self.out / one.name)
+            request = _request(one, self.out, before)
+            known = self.states.get(one.name)
+            own = known.usage if known is not None else Usage()
+            asked = _request(one, self.out, None).settings.budget
+            share = self.study.budget.share(self.usage, own, asked)
+            request = replace(request, settings=replace(request.settings, budget=share))
+            state, _ = asyncio.run(host(request, quiet=True))
+            self.states[one.name] = state
+            if not gate.turn_down(state):
+                break
+        assert state.closed is not None
+        best = best_of(state).words or "nothing better"
+        plain.note(f"{head}: {best}; {state.closed.reason.words} ({state.closed.message})")
+        return EXIT_CODE_OF[state.closed.reason]
+
+
+_SUMMED = (
+    "calls", "input_tokens", "output_tokens", "dollars", "unpriced_calls", "gpu_seconds",
+    "estimated_calls", "tools_used",
+)  # fmt: skip
+_ANY_DEVICE = ("device", "auto")
+
+
+def _compared(settings: RunSettings) -> dict[str, object]:
+    """What has to be the same where a session is continued: its budget is what was left."""
+    found: dict[str, object] = msgspec.to_builtins(
+        replace(settings, budget=type(settings.budget)())
+    )
+    approval = found["approval"]
+    assert isinstance(approval, dict)
+    return {**found, "approval": {**approval, "decisions": Path(approval["decisions"]).name}}
+
+
+def _request(one: StudyRun, out: Path, before: RunSettings | None) -> RunRequest:
+    """What the engine is asked for; decisions of a gate count from when its file is there."""
+    from astra_tui.cli.settings import request_for
+    from astra_tui.model.settings import GatePolicy
+
+    request = request_for(one.choices, one.task, before)
+    gate = _Gate(one, out)
+    approval = request.settings.approval
+    if one.setting.accept_plans is not None:
+        approval = replace(approval, plan=GatePolicy.ASK, decisions=str(gate.file))
+    elif before is not None and gate.file.is_file():
+        approval = replace(approval, decisions=str(gate.file))
+    settings = replace(request.settings, approval=approval)
+    return replace(request, settings=settings, folder=str(out / one.name), seed=one.seed)
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """Decides on plans where `auto` does not: by lot, or against all that is too risky.
+
+    Its decisions are a file next to the session, so that the journal names who took them.
+    """
+
+    one: StudyRun
+    out: Path
+
+    @property
+    def file(self) -> Path:
+        """The file of decisions."""
+        return self.out / f"{self.one.name}.gate.toml"
+
+    def prepare(self) -> None:
+        """Draws a random gate's decisions, the same for each task and team of a seed."""
+        from astra_tui.model.state import FREE_REJECTIONS
+
+        share = self.one.setting.accept_plans
+        if share is None or self.file.is_file():
+            return
+        settings = _request(self.one, self.out, None).settings
+        drawn = random.Random(self.one.seed)
+        plans = (settings.rounds + FREE_REJECTIONS) * settings.candidates
+        accepted = (drawn.random() < share for _ in range(plans))
+        self._add("".join(map(_drawn, accepted)))
+
+    def turn_down(self, state: SessionState) -> bool:
+        """Rejects the plan for which the run stopped, since it is riskier than `max_risk`."""
+        from astra_tui.model.approval import ApprovalGate
+        from astra_tui.model.events import StopReason
+        from astra_tui.model.settings import GatePolicy
+
+        assert state.closed is not None
+        waiting = [q for q in state.pending if q.gate is ApprovalGate.PLAN]
+        if state.closed.reason is not StopReason.UNATTENDED or not waiting:
+            return False
+        approval = _request(self.one, self.out, None).settings.approval
+        if approval.plan is not GatePolicy.AUTO or approval.decisions:
+            return False
+        why = f"riskier than {approval.max_risk.value}"
+        for q in waiting:
+            self._add(_decision("rejected", why, round=q.round, proposal=q.proposal + 1))
+        return True
+
+    def _add(self, text: str) -> None:
+        from astra_tui.sessions.safe_open import write_inside
+
+        before = self.file.read_text(encoding="utf-8") if self.file.is_file() else ""
+        write_inside(self.out, self.file.name, (before + text).encode())
+
+
+def _drawn(accepted: bool) -> str:
+    return _decision("accepted" if accepted else "rejected", "drawn by lot")
+
+
+def _decision(status: str, reason: str, **where: int) -> str:
+    places: Mapping[str, int] = where
+    lines = "".join(f"{key} = {value}\n" for key, value in places.items())
+    return f'[[decision]]\ngate = "plan"\n{lines}status = "{status}"\nreason = "{reason}"\n\n'

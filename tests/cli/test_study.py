@@ -1,0 +1,157 @@
+"""`study`: two seeds of a small task, cut after the first and gone on with; and what is refused."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astra_tui.cli.answers import StudyAnswer
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.settings import Choices
+from astra_tui.cli.study_file import StudyBudget, read_study
+from astra_tui.model.errors import UserError
+from astra_tui.model.settings import Budget
+from astra_tui.model.state import Usage
+from astra_tui.present.document import Table
+from astra_tui.present.study import study_blocks
+from astra_tui.sessions.integrity import read_session
+from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.study import study_row
+from astra_tui.sessions.summary import final_timings
+from tests.cli.command import Shell
+from tests.cli.test_json import decoded
+from tests.conftest import ROOT
+from tests.quick import SMALL_WORKLOAD, write_quick_task
+
+FILE = """
+tasks = ["silu_and_mul"]
+teams = ["playbook"]
+seeds = [1, 2]
+
+[settings.lot]
+rounds = 1
+device = "emulator"
+accept_plans = 0.3
+
+[budget]
+runs = 1
+"""
+
+
+def write(shell: Shell, text: str) -> None:
+    (shell.folder / "tried.toml").write_text(text, encoding="utf-8")
+
+
+def test_a_study_that_was_cut_goes_on(shell: Shell) -> None:
+    write_quick_task(shell.folder / "kernels", SMALL_WORKLOAD)
+    write(shell, FILE)
+    cut = shell.run("study", "tried.toml", "--json")
+    answer = decoded(cut, StudyAnswer)
+    assert (cut.code, answer.not_ended) == (ExitCode.OK, ("silu_and_mul-playbook-lot-2",)), cut.err
+    assert "(1 of 1 runs are begun), with 1 run left" in cut.err
+
+    out = shell.folder / "studies" / "tried"
+    journal = journal_path(out / "silu_and_mul-playbook-lot-1")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[: len(lines) // 2]))
+    write(shell, FILE.replace("runs = 1", "runs = 2"))
+    whole = shell.run("study", "tried.toml", "--json")
+    answer = decoded(whole, StudyAnswer)
+    assert (whole.code, answer.not_ended, "ended before" in whole.err) == (ExitCode.OK, (), False)
+    assert len(journal.read_bytes().splitlines()) > len(lines)
+    (row,) = answer.rows
+    assert (row.runs, row.ended, row.devices) == (2, 2, ("emulator",))
+    assert row.stopped == {"rounds": 1, "no_plan": 1}
+    assert row.outcomes == {"better": 1, "rejected": 2}  # As drawn: 0.13; then 0.96 and 0.95.
+    assert row.speedup is None
+    assert row.counters["requests"] == pytest.approx(0.125**0.5)
+
+    ended = journal.read_bytes()
+    again = shell.run("study", "tried.toml", "--json")
+    assert (again.out, again.err.count("ended before")) == (whole.out, 2)
+    assert journal.read_bytes() == ended
+    write(shell, FILE.replace("rounds = 1", "rounds = 2"))
+    other = shell.run("study", "tried.toml", "--no-run")
+    assert other.code == ExitCode.BAD_INPUT
+    assert "with other settings than the study says now: rounds" in other.err
+
+
+def test_a_gate_rejects_what_is_too_risky(shell: Shell) -> None:
+    write_quick_task(shell.folder / "kernels", SMALL_WORKLOAD)
+    write(shell, FILE.replace("[1, 2]", "[1]").replace("accept_plans = 0.3", 'max_risk = "low"'))
+    gated = shell.run("study", "tried.toml")
+    assert gated.code == ExitCode.OK, gated.err
+    assert re.search(r"plans +rejected\nsilu_and_mul +playbook +lot +2 +100 %\n", gated.out)
+    (file,) = (shell.folder / "studies" / "tried").glob("*.gate.toml")
+    assert file.read_text(encoding="utf-8").count("riskier than low") == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('"silu_and_mul"', '"silu_and_mull"', 2, "tasks: "),
+        ('"playbook"', '"playbok"', 3, "teams: there is no team 'playbok'"),
+        ("[1, 2]", "[1, 1]", 4, "seeds: names each one once"),
+        ("[1, 2]", "[1, -2]", 4, "seeds: a seed is a whole number"),
+        ("rounds = 1", "round = 1", 7, "settings.lot.round: unknown setting"),
+        ("rounds = 1", "rounds = 0", 7, "settings.lot.rounds: Expected `int` >= 1"),
+        ("rounds = 1", 'theme = "dark"', 7, "settings.lot.theme: unknown setting"),
+        ("rounds = 1", 'approve = "ask"', 7, "no one is there to be asked"),
+        ("rounds = 1", 'approve = "auto"', 7, "a random gate decides already"),
+        ("= 0.3", "= 1.5", 9, "settings.lot.accept_plans: a share lies from 0 to 1"),
+        ("runs = 1", "runs = -1", 12, "budget.runs: a budget is not below 0"),
+        ("runs = 1", "hours = 1", 12, "budget.hours: unknown key"),
+        ("[settings.lot]", "[settings.lot", 6, "cannot be read"),
+        ("[settings.lot]", "[settings.'a/b']", 6, "a setting's name has letters"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, words: str
+) -> None:
+    file = tmp_path / "tried.toml"
+    assert old in FILE
+    file.write_text(FILE.replace(old, new), encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        read_study(file, Choices())
+    assert caught.value.describe().startswith(f"{file}:{line}:")
+    assert words in caught.value.message
+
+
+def test_speedups_have_an_interval_over_seeds() -> None:
+    """Two recorded sessions of a GPU in the place of two seeds; Student's t of one degree."""
+    names = ("h100-playbook-silu", "h200-playbook-silu")
+    states = [read_session(ROOT / "sessions" / name, texts=False).state for name in names]
+    first, second = (final_timings(state)[0].timing.speedup.value for state in states)
+    row = study_row("silu_and_mul", "playbook", "both", 2, states)
+    assert row.speedup is not None
+    assert row.speedup.value == pytest.approx(math.sqrt(first * second))
+    factor = math.exp(12.706 * abs(math.log(first / second)) / 2)
+    assert row.speedup.high == pytest.approx(row.speedup.value * factor)
+    assert row.speedup.low == pytest.approx(row.speedup.value / factor)
+    assert (row.plans, row.outcomes["worse"], row.candidates) == (15, 2, 15)
+    (gains, *_) = study_blocks([row], Usage())
+    assert isinstance(gains, Table)
+    assert "speedup" in gains.columns
+    alone = study_row("silu_and_mul", "playbook", "one", 1, states[:1]).speedup
+    assert alone is not None
+    assert (alone.value, alone.high) == (pytest.approx(first), math.inf)
+
+
+COSTS = st.integers(0, 1000)
+
+
+@given(COSTS, COSTS, COSTS, st.none() | COSTS)
+def test_runs_never_may_cost_more_than_the_study(
+    whole: int, earlier: int, own: int, asked: int | None
+) -> None:
+    budget = StudyBudget(None, Budget(tokens=whole))
+    used = Usage(input_tokens=earlier + own)
+    assert bool(budget.spent(0, used)) == (earlier + own >= whole)
+    share = budget.share(used, Usage(input_tokens=own), Budget(tokens=asked))
+    assert share.tokens == min(whole - earlier, math.inf if asked is None else asked)
+    assert (share.calls, share.dollars, share.gpu_seconds) == (None, None, None)
