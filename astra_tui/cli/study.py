@@ -103,8 +103,8 @@ class _Work:
         return total
 
     def has_ended(self, one: StudyRun) -> bool:
-        """Whether nothing is left to do. One whose budget ended it, and not its setting's own, goes
-        on as soon as the study's allows.
+        """Whether nothing is left to do. One that the study's budget ended, and not its setting's
+        own, continues as soon as there is more.
         """
         from astra_tui.model.events import StopReason
         from astra_tui.model.settings import Budget
@@ -113,7 +113,9 @@ class _Work:
         if state is None or state.closed is None:
             return False
         if state.closed.reason is StopReason.BUDGET:
-            return _request(one, self.out, None).settings.budget != Budget()
+            assert state.opened is not None
+            asked = _request(one, self.out, None).settings.budget
+            return asked != Budget() and state.opened.settings.budget == asked
         return state.closed.reason not in (
             StopReason.CANCELLED, StopReason.TROUBLE, StopReason.UNATTENDED
         )  # fmt: skip
@@ -143,15 +145,26 @@ class _Work:
                 plain.note(f"{head}: ended before")
                 continue
             begun = len(self.states) - (one.name in self.states)
-            if why := self.study.budget.spent(begun, self.usage):
+            why = self.study.budget.spent(begun, [s.usage for s in self.states.values()])
+            if not why:
+                codes.add(self._run(one, head))
+                why = self._cut_by_budget(one)
+            if why:
                 left = pluralised(len(self.not_ended()), "run")
                 plain.note(f"the study's budget is spent ({why}), with {left} left")
                 break
-            codes.add(self._run(one, head))
             if ExitCode.INTERRUPTED in codes:
                 plain.note("interrupted; the same command continues")
                 break
         return max(codes)
+
+    def _cut_by_budget(self, one: StudyRun) -> str:
+        """How the study's budget ended a run; "" where it did not."""
+        from astra_tui.model.events import StopReason
+
+        closed = self.states[one.name].closed
+        is_cut = closed is not None and closed.reason is StopReason.BUDGET
+        return closed.message if closed is not None and is_cut and not self.has_ended(one) else ""
 
     def _run(self, one: StudyRun, head: str) -> ExitCode:
         import asyncio
@@ -159,7 +172,6 @@ class _Work:
         from astra_tui.cli.devices import fetch_upstream
         from astra_tui.cli.run import host, settings_before
         from astra_tui.cli.run_result import EXIT_CODE_OF
-        from astra_tui.model.state import Usage
         from astra_tui.model.task import find_task
         from astra_tui.present.words import best_of
 
@@ -169,10 +181,9 @@ class _Work:
             gate.prepare()
             before = settings_before(self.out / one.name)
             request = _request(one, self.out, before)
-            known = self.states.get(one.name)
-            own = known.usage if known is not None else Usage()
+            others = [s.usage for name, s in self.states.items() if name != one.name]
             asked = _request(one, self.out, None).settings.budget
-            share = self.study.budget.share(self.usage, own, asked)
+            share = self.study.budget.share(others, asked)
             request = replace(request, settings=replace(request.settings, budget=share))
             state, _ = asyncio.run(host(request, quiet=True))
             self.states[one.name] = state

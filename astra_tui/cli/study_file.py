@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -70,9 +71,9 @@ class StudyBudget:
     runs: int | None = None
     whole: Budget = Budget()
 
-    def spent(self, begun: int, usage: Usage) -> str:
+    def spent(self, begun: int, usages: Sequence[Usage]) -> str:
         """Why no other run is begun or resumed, in words; "" where one may be."""
-        used = _used(usage)
+        used = _used(usages)
         costs = ((used[name], getattr(self.whole, name), name) for name in used)
         for number, most, name in costs:
             if most is not None and number >= most:
@@ -81,27 +82,28 @@ class StudyBudget:
             return f"{begun} of {self.runs} runs are begun"
         return ""
 
-    def share(self, usage: Usage, own: Usage, asked: Budget) -> Budget:
-        """What a run may cost that has cost `own`, where all have cost `usage`: what is left, and
-        never more than was asked for.
+    def share(self, others: Sequence[Usage], asked: Budget) -> Budget:
+        """What a run may cost in all, resumed or new, where all others have cost this: what they
+        leave, and never more than was asked for.
         """
-        used, had = _used(usage), _used(own)
+        used = _used(others)
 
         def least(name: str) -> float | None:
             whole, wanted = getattr(self.whole, name), getattr(asked, name)
-            left = None if whole is None else whole - used[name] + had[name]
+            left = None if whole is None else max(whole - used[name], 0)
             known = [bound for bound in (left, wanted) if bound is not None]
             return min(known) if known else None
 
         return msgspec.convert({name: least(name) for name in used}, Budget, strict=False)
 
 
-def _used(usage: Usage) -> dict[str, float]:
+def _used(usages: Sequence[Usage]) -> dict[str, float]:
+    """By the names of a budget; calls that never ended count with what they may have cost."""
     return {
-        "calls": usage.calls + usage.open_calls,
-        "tokens": usage.tokens + usage.reserved_tokens,
-        "dollars": usage.dollars + usage.reserved_dollars,
-        "gpu_seconds": usage.gpu_seconds,
+        "calls": sum(u.calls + u.open_calls for u in usages),
+        "tokens": sum(u.tokens + u.reserved_tokens for u in usages),
+        "dollars": sum(u.dollars + u.reserved_dollars for u in usages),
+        "gpu_seconds": sum(u.gpu_seconds for u in usages),
     }
 
 

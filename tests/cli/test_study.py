@@ -24,6 +24,7 @@ from astra_tui.sessions.reading import journal_path
 from astra_tui.sessions.study import study_row
 from astra_tui.sessions.summary import final_timings
 from tests.cli.command import Shell
+from tests.cli.conftest import KEY
 from tests.cli.test_json import decoded
 from tests.conftest import ROOT
 from tests.quick import SMALL_WORKLOAD, write_quick_task
@@ -91,6 +92,19 @@ def test_a_gate_rejects_what_is_too_risky(shell: Shell) -> None:
     assert file.read_text(encoding="utf-8").count("riskier than low") == 2
 
 
+def test_a_run_that_the_budget_cuts_is_the_last(shell: Shell, url: str) -> None:
+    write_quick_task(shell.folder / "kernels", SMALL_WORKLOAD)
+    model = f'base_url = "{url}"\nmodel = "small"'
+    text = FILE.replace("playbook", "llm").replace("accept_plans = 0.3", model)
+    write(shell, text.replace("runs = 1", "tokens = 1"))
+    cut = shell.run("study", "tried.toml", "--json", ASTRA_TUI_API_KEY=KEY)
+    answer = decoded(cut, StudyAnswer)
+    assert cut.code == ExitCode.OK, cut.err
+    assert "the study's budget is spent (1 of 1 tokens are left" in cut.err
+    assert cut.err.rstrip().endswith("with 2 runs left")
+    assert (len(answer.not_ended), answer.rows[0].ended, answer.usage.calls) == (2, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
@@ -150,8 +164,8 @@ def test_runs_never_may_cost_more_than_the_study(
     whole: int, earlier: int, own: int, asked: int | None
 ) -> None:
     budget = StudyBudget(None, Budget(tokens=whole))
-    used = Usage(input_tokens=earlier + own)
-    assert bool(budget.spent(0, used)) == (earlier + own >= whole)
-    share = budget.share(used, Usage(input_tokens=own), Budget(tokens=asked))
-    assert share.tokens == min(whole - earlier, math.inf if asked is None else asked)
+    others, mine = Usage(input_tokens=earlier), Usage(output_tokens=own)
+    assert bool(budget.spent(0, [others, mine])) == (earlier + own >= whole)
+    share = budget.share([others], Budget(tokens=asked))
+    assert share.tokens == min(max(whole - earlier, 0), math.inf if asked is None else asked)
     assert (share.calls, share.dollars, share.gpu_seconds) == (None, None, None)
