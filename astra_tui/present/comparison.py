@@ -22,6 +22,7 @@ from astra_tui.present.words import (
     words_of,
 )
 from astra_tui.sessions.comparison import Side, Sides, Step, case_differences, direct_timing
+from astra_tui.sessions.summary import TUNED
 
 LETTERS = ("A", "B")
 NO_RATIO = (
@@ -210,10 +211,12 @@ def _counted(sides: Sides) -> list[doc.Block]:
 
 def _own_times(sides: Sides) -> Iterator[doc.Block]:
     for letter, side in zip(LETTERS, sides, strict=True):
+        opened = side.state.opened
+        known = side.state.candidate(side.compared.candidate)
+        names = {t.timing.base: TUNED for t in known.timings if t.final}
+        names |= {opened.baseline: "the baseline"} if opened is not None else {}
         for timing in side.compared.timings:
-            opened = side.state.opened
-            is_baseline = opened is not None and timing.base == opened.baseline
-            base = "the baseline" if is_baseline else short(timing.base)
+            base = names.get(timing.base, short(timing.base))
             head = f"{letter} against {base}, on {timing.gpu or timing.device}"
             verdict = doc.badge(timing_verdict(timing))
             rows: _Rows = [("all", (*doc.speedup_line(timing.speedup), " ", verdict))]

@@ -119,30 +119,30 @@ NOTHING_BETTER = Phrase("", Tone.DIM)
 """Of a session whose best is its baseline."""
 
 
-def best_of(state: SessionState) -> Phrase:
+def best_of(state: SessionState, *, is_brief: bool = False) -> Phrase:
     """How good the best is: measured again against the fastest shipped kernels, else against
     tuned.cu, else against baseline.cu; before that by the timing against the version that it was
     made from; without times by its counters against the baseline's.
 
-    A timing that is inconclusive, and one in which a workload lost, says so. Empty while the
-    baseline is the best, and where nothing was measured.
+    A timing that is inconclusive, and one in which a workload lost, says so; briefly, as in
+    "1.050x, 2 of 7 slower". Empty while the baseline is the best, and where nothing was measured.
     """
     opened = state.opened
     if opened is None or not state.has_better:
         return NOTHING_BETTER
     shipped = state.candidate(state.best).shipped
     if shipped is not None and shipped.speedup is not None:
-        words = f"{numbers.ratio(shipped.speedup.value)} vs fastest shipped"
-        return _judged(words, shipped_verdict(shipped))
+        beside, verdict = "fastest shipped", shipped_verdict(shipped)
+        return _judged(shipped.speedup.value, beside, verdict, is_brief=is_brief)
     final = {found.beside: found.timing for found in final_timings(state)}
     for file in (TUNED, BASELINE):
         if file in final:
-            words = f"{numbers.ratio(final[file].speedup.value)} vs {file}"
-            return _judged(words, timing_verdict(final[file]))
+            verdict = timing_verdict(final[file])
+            return _judged(final[file].speedup.value, file, verdict, is_brief=is_brief)
     decisive = _decisive_timing(state)
     if decisive is not None:
-        words = f"{numbers.ratio(decisive.speedup.value)} vs its base"
-        return _judged(words, timing_verdict(decisive))
+        verdict = timing_verdict(decisive)
+        return _judged(decisive.speedup.value, "its base", verdict, is_brief=is_brief)
     before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
     if before is None or now is None:
         return NOTHING_BETTER
@@ -155,7 +155,9 @@ def stop_words(state: SessionState) -> str:
     if state.closed is None:
         return ""
     if state.closed.reason is StopReason.ROUNDS:
-        return f"finished: {state.rounds_done} of {state.round_limit} rounds"
+        # A session from before rejections were free counted its rejected rounds as done.
+        done = max(state.rounds_done, state.round_limit)
+        return f"finished: {done} of {state.round_limit} rounds"
     return state.closed.reason.words
 
 
@@ -196,11 +198,19 @@ def _told_timing(state: SessionState) -> Timing | None:
     return final.get(TUNED) or final.get(BASELINE) or _decisive_timing(state)
 
 
-def _judged(words: str, verdict: Phrase) -> Phrase:
-    """Words with what speaks against them; good news needs none."""
+def _judged(speedup: float, beside: str, verdict: Phrase, *, is_brief: bool) -> Phrase:
+    """A speedup with what speaks against it; good news needs none. Briefly, the doubt comes before
+    what it was measured against, since that must not be cut off.
+    """
+    words = f"{numbers.ratio(speedup)} vs {beside}"
     if verdict.tone is Tone.GOOD:
         return Phrase(words, Tone.GOOD)
-    return Phrase(f"{words} ({verdict.words.removeprefix('faster, ')})", verdict.tone)
+    doubt = verdict.words.removeprefix("faster, ")
+    if is_brief:
+        return Phrase(
+            f"{numbers.ratio(speedup)}, {doubt.removeprefix('inconclusive, ')}", verdict.tone
+        )
+    return Phrase(f"{words} ({doubt})", verdict.tone)
 
 
 def _decisive_timing(state: SessionState) -> Timing | None:

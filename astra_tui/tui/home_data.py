@@ -9,13 +9,14 @@ from pathlib import Path
 
 from astra_tui.model.state import SessionState
 from astra_tui.model.task.locate import list_tasks
-from astra_tui.present.tones import Phrase
-from astra_tui.present.words import NOTHING_BETTER
+from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present.words import NOTHING_BETTER, timing_verdict
 from astra_tui.present.words import best_of as words_of_best
 from astra_tui.sessions.client import running_engines
 from astra_tui.sessions.engines import Running, runtime_folder
 from astra_tui.sessions.reading import is_packed, journal_path
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
+from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
 
 MAX_SESSIONS = 200
 """How many of the latest sessions home lists."""
@@ -32,15 +33,17 @@ class Kernel:
 
 @dataclass(frozen=True)
 class ListedSession:
-    """A session, what its best candidate is against its baseline, and where its engine listens.
+    """A session, how good its best candidate is, at length and briefly, and where its engine
+    listens.
 
-    `rank` orders the best candidates of one task, less is better: first those that were timed
-    against their baseline, by the speedup, then the others, by their counters. None where nothing
-    is better than the baseline.
+    `rank` orders the best candidates of one task, less is better: first those that were timed at
+    their end, against tuned.cu before against the baseline, without a doubt before with one, by the
+    speedup; then the others, by their counters. None where nothing is better than the baseline.
     """
 
     summary: SessionSummary
     best: Phrase = NOTHING_BETTER
+    brief: Phrase = NOTHING_BETTER
     rank: tuple[float, ...] | None = None
     socket: Path | None = None
 
@@ -93,20 +96,26 @@ def list_session(folder: Path, engines: Mapping[str, Running]) -> ListedSession:
     socket = running[0] if running else None
     if state is None or summary.status == ALTERED:  # Figures that were altered are no results.
         return ListedSession(summary, socket=socket)
-    return ListedSession(summary, *_best(state), socket)
+    rank = _rank(state)
+    if rank is None:
+        return ListedSession(summary, socket=socket)
+    best, brief = words_of_best(state), words_of_best(state, is_brief=True)
+    return ListedSession(summary, best, brief, rank, socket)
 
 
-def _best(state: SessionState) -> tuple[Phrase, tuple[float, ...] | None]:
+def _rank(state: SessionState) -> tuple[float, ...] | None:
     opened = state.opened
     if opened is None or not state.has_better:
-        return NOTHING_BETTER, None
+        return None
     best = state.candidate(state.best)
-    final = best.timing(opened.baseline, final=True)
-    if final is not None:
-        return words_of_best(state), (_TIMED, -final.speedup.value)
+    timed = {found.beside: found.timing for found in final_timings(state)}
+    for place, file in enumerate((TUNED, BASELINE)):
+        if final := timed.get(file):
+            doubt = timing_verdict(final).tone is not Tone.GOOD
+            return _TIMED, place, doubt, -final.speedup.value
     if state.candidate(opened.baseline).profile is None or best.profile is None:
-        return NOTHING_BETTER, None
-    return words_of_best(state), (_COUNTED, *best.profile.ranking_key())
+        return None
+    return _COUNTED, *best.profile.ranking_key()
 
 
 _TIMED, _COUNTED = 0.0, 1.0
@@ -123,7 +132,7 @@ def waiting(engines: Mapping[str, Running]) -> tuple[Running, ...]:
     return tuple(running for running in engines.values() if running[1].question)
 
 
-def best_of(task: str, listed: list[ListedSession]) -> Phrase:
-    """The best known result for a task among some sessions."""
-    known = [(s.rank, s.best) for s in listed if s.summary.task == task and s.rank is not None]
-    return min(known)[1] if known else NOTHING_BETTER
+def best_of(task: str, listed: list[ListedSession]) -> ListedSession | None:
+    """The session with the best known result for a task; None where nothing is known."""
+    known = [(s.rank, n) for n, s in enumerate(listed) if s.summary.task == task and s.rank]
+    return listed[min(known)[1]] if known else None

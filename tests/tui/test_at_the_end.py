@@ -34,7 +34,7 @@ from astra_tui.model.events import (
     StopReason,
 )
 from astra_tui.model.fold import fold
-from astra_tui.model.task import Acceptance
+from astra_tui.model.task import Acceptance, bundled
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.comparison import read_side
 from astra_tui.tui.app import AstraApp
@@ -200,6 +200,20 @@ async def test_a_comparison_names_its_candidates_shortly(saved: Path, tmp_path: 
         title = desk.app.screen.query_one("#diff").title()  # type: ignore[attr-defined]
         first, second = (side.compared.candidate[:12] for side in sides)
         assert title.startswith(f"A {first} → B {second} · ")
+
+
+@on_a_loop
+async def test_the_result_of_the_chosen_round_stays_in_sight() -> None:
+    async with seated(
+        partial(open_saved, bundled("sessions") / "h100-pair-silu"), (120, 50)
+    ) as desk:
+        rounds = desk.session.query_one(RoundsPane)
+        await desk.until(lambda: rounds.cursor > 0, "the last round is chosen")
+        await desk.pilot.resize_terminal(120, 24)
+        await desk.until(lambda: rounds.inner_size.height < len(rounds._lines), "too little room")
+        result = rounds.cursor + 1
+        bottom = lambda: rounds.scroll_offset.y + rounds.inner_size.height  # noqa: E731
+        await desk.until(lambda: result < bottom(), "the result")
 
 
 @on_a_loop

@@ -84,6 +84,7 @@ def test_a_ratio_is_only_of_one_run_that_timed_both() -> None:
     told.blocks(costs_blocks((first, best)))
     assert NO_RATIO[:40] in said(told)
     assert "A against the baseline" in said(told)
+    assert "B against tuned.cu" in said(told)
     known = direct_timing((baseline, best))
     assert known is not None
     assert (known.base, known.candidate) == (baseline.compared.candidate, best.compared.candidate)

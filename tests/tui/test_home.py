@@ -21,14 +21,15 @@ from astra_tui.model.state import SessionStatus
 from astra_tui.model.task import KernelTask, bundled
 from astra_tui.present.numbers import age
 from astra_tui.present.sessions import session_entry
-from astra_tui.present.tones import Phrase
-from astra_tui.present.words import NOTHING_BETTER
+from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present.words import ending_of
+from astra_tui.sessions.comparison import read_side
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.store import list_sessions
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import HomeContext
 from astra_tui.tui.home_data import best_of, engines_by_folder, list_session
-from astra_tui.tui.screens.home import HomeScreen
+from astra_tui.tui.screens.home import NARROW_COLUMNS, WHOLE_BEST, WIDE_COLUMNS, HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.line_view import LinesView
@@ -225,17 +226,39 @@ def test_a_packed_session_is_shown_and_does_not_go_on() -> None:
     assert not listed.can_resume
 
 
+def test_a_result_in_doubt_is_not_the_best_known_where_another_is_clear() -> None:
+    recorded = [list_session(f, {}) for f in bundled("sessions").glob("*-playbook-rmsnorm")]
+    best = best_of("fused_add_rmsnorm", recorded)
+    assert {session.best.tone for session in recorded} == {Tone.GOOD, Tone.CAUTION}
+    assert best is not None
+    assert best.best.tone is Tone.GOOD
+
+
 def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
     """Counters rank only what was never timed against its baseline."""
     recorded = [list_session(f, {}) for f in sorted(bundled("sessions").glob("h100-*silu"))]
     speedups = [float(s.best.words.split("x")[0]) for s in recorded]
     fastest = recorded[speedups.index(max(speedups))]
     assert len(set(speedups)) > 1
-    assert best_of("silu_and_mul", recorded) == fastest.best
+    assert best_of("silu_and_mul", recorded) == fastest
     counted = replace(recorded[0], best=Phrase("fewer sectors"), rank=(1.0, 10, 10, 10))
-    assert best_of("silu_and_mul", [counted, *recorded]) == fastest.best
-    assert best_of("silu_and_mul", [counted]).words == "fewer sectors"
-    assert best_of("another", recorded) == NOTHING_BETTER
+    assert best_of("silu_and_mul", [counted, *recorded]) == fastest
+    assert best_of("silu_and_mul", [counted]) == counted
+    assert best_of("another", recorded) is None
+
+
+def test_a_loser_is_told_of_wherever_a_recorded_session_is_named() -> None:
+    """Its rejected round was not free, and it used up all of its rounds."""
+    listed = list_session(bundled("sessions") / "h100-pair-silu", {})
+    assert listed.best == ("1.050x vs tuned.cu (inconclusive, 2 of 7 slower)", Tone.CAUTION)
+    assert listed.brief == ("1.050x, 2 of 7 slower", Tone.CAUTION)
+    room = min(NARROW_COLUMNS[4], WIDE_COLUMNS[4]) - 1
+    assert len(listed.brief.words) <= room
+    assert len(listed.best.words) < WHOLE_BEST
+    side = read_side(bundled("sessions") / "h100-pair-silu")
+    ending = [phrase.words for phrase in ending_of(side.state)]
+    assert ending[0] == "finished: 3 of 3 rounds"
+    assert "slower on 1024x13824 0.973x, 4096x14336 0.961x" in ending
 
 
 @on_a_loop

@@ -155,7 +155,7 @@ def test_branches_come_into_the_folder_that_is_configured(
 async def test_a_session_from_a_gpu_shows_times_floors_and_the_gpu() -> None:
     async with seated(partial(open_saved, bundled("sessions") / "h100-playbook-silu")) as desk:
         await desk.until(lambda: "GPU s" in desk.text("#status"), "the session")
-        assert re.search(r"best \d\.\d+x tuned\.cu", desk.text("#status"))
+        assert re.search(r"best \d\.\d+x vs tuned\.cu", desk.text("#status"))
         assert re.search(r"better +\d\.\d+x", desk.text("#rounds"))
         await desk.press("1", "up", "up", "up", "6")  # Round 3 made the best.
         await desk.until(lambda: "Time against the baseline" in desk.text("#profile"), "times")

@@ -51,11 +51,11 @@ LEAST_OF_A_FOLDER = 12
 WIDE = 100
 """Columns from which on names and states of sessions have room."""
 
-WIDE_COLUMNS = (34, 8, 18, 8, 22)
-WHOLE_BEST = 40
+WIDE_COLUMNS = (34, 8, 18, 8, 24)
+WHOLE_BEST = 50
 """Columns in which the best can be read whole, from a width of `ROOMY` on."""
-ROOMY = 140
-NARROW_COLUMNS = (29, 7, 12, 7, 22)
+ROOMY = 150
+NARROW_COLUMNS = (29, 6, 12, 7, 23)
 """Widths of the parts of a session's row."""
 
 NAME_END = len("-20260101-120000")
@@ -251,10 +251,9 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         room = WHOLE_BEST if width >= ROOMY else 22
         page.line(Span(padded("kernel", name) + padded("best known", room + 1) + "what", Tone.DIM))
         for kernel in self._kernels:
-            best = best_of(kernel.name, self._sessions)
             page.line(
                 Span(padded(span(kernel.name).text, name), Tone.TITLE),
-                Span(padded(best.words or "-", room) + " ", best.tone),
+                self._best_cell(best_of(kernel.name, self._sessions), width, room),
                 span(kernel.summary),
             )
         return page
@@ -279,11 +278,17 @@ class HomeScreen(Screen[None], inherit_bindings=False):
                 span(padded(visible_inline(c), w - 1) + " ")
                 for c, w in zip(cells, columns[:4], strict=True)
             ]
-            best = Span(padded(listed.best.words or "-", room), listed.best.tone)
+            best = self._best_cell(listed, width, room - 1)
             rest = f"{one.task}, {one.team}, {one.device}" if one.task else "; ".join(one.damage)
             ends = (best, span(rest, Tone.DIM)) if is_wide else (best,)
             page.line(*made, *(ends if one.task else (span(rest, Tone.DIM),)))
         return page
+
+    def _best_cell(self, listed: ListedSession | None, width: int, room: int) -> Span:
+        if listed is None:
+            return Span(padded("-", room + 1), Tone.DIM)
+        told = listed.best if width >= ROOMY else listed.brief
+        return Span(padded(told.words or "-", room) + " ", told.tone)
 
     def _first_run(self, width: int) -> Page:
         page = Page(width)

@@ -60,6 +60,14 @@ class RoundsPane(RowsPane):
     def set_lines(self, lines: Sequence[Line], *, to_end: bool = False) -> None:
         """Shows other lines; a round that has come to be chosen is scrolled to."""
         super().set_lines(lines, to_end=to_end)
+        self._bring_in_sight()
+
+    def resized(self) -> None:
+        """What is chosen stays in sight, with its result."""
+        super().resized()
+        self._bring_in_sight()
+
+    def _bring_in_sight(self) -> None:
         place = self.cursor, self.inner_size.height
         if place != self._in_sight:
             self._in_sight = place

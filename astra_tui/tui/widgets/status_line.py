@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from textual import events
 
+from astra_tui.model.events import StopReason
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.present.numbers import clock, dollars
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import STAGES, best_of, stop_words, team_words
+from astra_tui.tui.pane_layout import TWO_COLUMNS
 from astra_tui.tui.player import Player
 from astra_tui.tui.text_layout import Line, Span, line_cells, span
 from astra_tui.tui.view import View
@@ -41,7 +43,7 @@ class StatusLine(BarLine):
             [span(f" {settings.task}", Tone.TITLE)],
             [Span("the engine is gone", Tone.BAD)] if gone else _activity(view, now),
             _rounds(view.state),
-            _best(view.state),
+            _best(view.state, is_brief=self.app.size.width < TWO_COLUMNS),
             _replay(player) if player else [],
             _auto(view.state),
             [span(team_words(settings), Tone.DIM)],
@@ -96,13 +98,15 @@ def _activity(view: View, now: float) -> list[Span]:
 
 
 def _rounds(state: SessionState) -> list[Span]:
+    if state.closed is not None and state.closed.reason is StopReason.ROUNDS:
+        return []  # Why it ended says it.
     number = max((r.number for r in state.rounds), default=0)
     limit = state.round_limit + state.rounds_free
     return [Span(f"round {number}/{limit}")] if state.round_limit else []
 
 
-def _best(state: SessionState) -> list[Span]:
-    best = best_of(state)
+def _best(state: SessionState, *, is_brief: bool) -> list[Span]:
+    best = best_of(state, is_brief=is_brief)
     return [Span(f"best {best.words}", best.tone)] if best.words else []
 
 
