@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from functools import cache
+from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
 import grimp
@@ -60,56 +60,70 @@ MAX_FOR_HELP = 165
 """The same for the help on any command: half of them are click's and Python's own."""
 
 
-@cache
-def modules_after(statement: str) -> list[str]:
-    """The modules loaded in a fresh process by a statement, beyond those of Python itself."""
-    script = (
-        "import sys, json; before = set(sys.modules); "
-        f"{statement}; print(json.dumps(sorted(set(sys.modules) - before)))"
-    )
+_ASKED = """
+import sys, json, os
+before = set(sys.modules)
+def tell():
+    print(json.dumps(sorted(set(sys.modules) - before)), flush=True)
+"""
+
+
+def told_by(script: str) -> list[set[str]]:
+    """Sets of modules that a fresh process tells of: those beyond Python's own."""
     answer = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _ASKED + script], capture_output=True, text=True, check=True
     )
-    found: list[str] = json.loads(answer.stdout)
-    return found
+    return [set(json.loads(line)) for line in answer.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("module", ALLOWED)
-def test_import_brings_in_only_what_it_may(module: str) -> None:
-    loaded = {name.partition(".")[0] for name in modules_after(f"import {module}")}
-    assert loaded & set(HEAVY) <= set(ALLOWED[module])
+@pytest.mark.parametrize("allowed", dict.fromkeys(ALLOWED.values()), ids=" ".join)
+def test_import_brings_in_only_what_it_may(allowed: tuple[str, ...]) -> None:
+    """Modules that may bring in the same share a process, which looks after each."""
+    modules = [module for module, may in ALLOWED.items() if may == allowed]
+    told = told_by("".join(f"import {module}; tell()\n" for module in modules))
+    for module, loaded in zip(modules, told, strict=True):
+        assert {m.partition(".")[0] for m in loaded} & {*HEAVY} <= {*allowed}, module
 
 
 @pytest.mark.parametrize("module", MAX_MODULES)
 def test_import_stays_small(module: str) -> None:
-    assert len(modules_after(f"import {module}")) <= MAX_MODULES[module]
+    (loaded,) = told_by(f"import {module}; tell()")
+    assert len(loaded) <= MAX_MODULES[module]
 
 
-def modules_of(*arguments: str) -> list[str]:
-    """The modules that a command line loads in its own process."""
-    script = (
-        "import contextlib, io; from astra_tui.cli import main\n"
-        f"with contextlib.redirect_stdout(io.StringIO()): main({list(arguments)})"
-    )
-    return modules_after(f"exec({script!r})")
+def modules_of(*command_lines: Sequence[str]) -> list[set[str]]:
+    """The modules that each command line loads in a process of its own, forked where `cli` has been
+    imported, which is how all begin.
+    """
+    return told_by(f"""
+import contextlib, io
+from astra_tui.cli import main
+for arguments in {[[*line] for line in command_lines]}:
+    if not os.fork():
+        with contextlib.redirect_stdout(io.StringIO()):
+            main(arguments)
+        tell()
+        os._exit(0)
+    assert os.wait()[1] == 0, arguments
+""")
 
 
 def test_help_loads_no_command() -> None:
-    loaded = modules_of("--help")
+    (loaded,) = modules_of(["--help"])
     assert not [m for m in loaded if m.startswith(("astra_tui.lab", "astra_tui.plain"))]
 
 
-@pytest.mark.parametrize("command", SUMMARIES)
-def test_help_on_a_command_loads_little_of_what_it_does(command: str) -> None:
-    loaded = modules_of(command, "--help")
-    assert len(loaded) <= MAX_FOR_HELP
-    rooms = {name.split(".")[1] for name in loaded if name.startswith("astra_tui.")}
-    assert rooms <= {"cli", "plain", "model", "processes"}
+def test_help_on_a_command_loads_little_of_what_it_does() -> None:
+    told = modules_of(*((command, "--help") for command in SUMMARIES))
+    for command, loaded in zip(SUMMARIES, told, strict=True):
+        assert len(loaded) <= MAX_FOR_HELP, command
+        rooms = {name.split(".")[1] for name in loaded if name.startswith("astra_tui.")}
+        assert rooms <= {"cli", "plain", "model", "processes"}, command
 
 
 def test_a_warm_check_loads_neither_torch_nor_cuda_in_its_own_process() -> None:
-    modules = modules_of("check", "silu_and_mul", "--case", "float16/typical")
-    assert not {name.partition(".")[0] for name in modules} & {"torch", "cuda", "openai", "textual"}
+    (loaded,) = modules_of(["check", "silu_and_mul", "--case", "float16/typical"])
+    assert not {name.partition(".")[0] for name in loaded} & {"torch", "cuda", "openai", "textual"}
 
 
 def test_no_module_imports_itself_through_others() -> None:
