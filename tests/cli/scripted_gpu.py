@@ -22,6 +22,7 @@ from astra_tui.lab import compiler, devices
 from astra_tui.lab.compiler import Build
 from astra_tui.lab.on_gpu import doctor, opening
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.digest import content_hash
 from astra_tui.processes.child import Child
 from tests.cli.warm import ROOT
 from tests.gpu.kernels import MODULE, scripted_tools
@@ -36,11 +37,15 @@ class ScriptedCompiler(compiler.Compiler):
     """NVRTC in front, scripts behind."""
 
     def compile(self, source: str, *arguments: Any, **named: Any) -> Compilation:
-        """As the real one, but for the machine code."""
+        """As the real one, but for the machine code, and for a variable in the PTX by which sources
+        that take other times are told to be other code.
+        """
         compiled = super().compile(source, *arguments, **named)
         kernel = _scripted(source)
-        script = Script({k.symbol: kernel for k in compiled.kernels})
-        return msgspec.structs.replace(compiled, cubin=script.cubin())
+        cubin = Script({k.symbol: kernel for k in compiled.kernels}).cubin()
+        mark = f".global .align 1 .b8 scripted_{content_hash(repr(kernel))}[1];\n"
+        ptx = f"{compiled.ptx}\n{mark}" if compiled.ptx else ""
+        return msgspec.structs.replace(compiled, cubin=cubin, ptx=ptx)
 
     def build(self, source: str, *arguments: Any, **named: Any) -> Build:
         """As the real one, but for what the machine code does."""
