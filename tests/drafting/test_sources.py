@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.cli import main
+from astra_tui.cli import drafting, main
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.compiler.headers import HeaderTree
 from astra_tui.model.launch import plan_of, print_expression
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.launch.plan import Dispatch, Launch
@@ -209,6 +211,22 @@ TABLE = [
     Expected("softmax", "grid=ceil_div(batch, 4) block=128",
              {"logits": "in batch, classes", "probs": "out batch, classes"}, dtypes="float16"),
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def one_compiler(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All drafts are compiled in the process of the session, which starts once."""
+    info = compiler.start()
+
+    class Kept(Compiler):
+        def __init__(self, upstream: HeaderTree | None = None):
+            super().__init__(upstream=upstream)
+            self._child, self._info = compiler._child, info
+
+        def close(self) -> None:
+            """The next draft needs it."""
+
+    monkeypatch.setattr(drafting, "Compiler", Kept)
 
 
 @pytest.mark.parametrize("expected", TABLE, ids=lambda e: e.source)
