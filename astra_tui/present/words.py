@@ -132,8 +132,8 @@ def best_of(state: SessionState, *, is_brief: bool = False) -> Phrase:
         return NOTHING_BETTER
     shipped = state.candidate(state.best).shipped
     if shipped is not None and shipped.speedup is not None:
-        beside, verdict = "fastest shipped", shipped_verdict(shipped)
-        return _judged(shipped.speedup.value, beside, verdict, is_brief=is_brief)
+        other, verdict = "fastest shipped", shipped_verdict(shipped)
+        return _judged(shipped.speedup.value, other, verdict, is_brief=is_brief)
     final = {found.beside: found.timing for found in final_timings(state)}
     for file in (TUNED, BASELINE):
         if file in final:
@@ -198,11 +198,11 @@ def _told_timing(state: SessionState) -> Timing | None:
     return final.get(TUNED) or final.get(BASELINE) or _decisive_timing(state)
 
 
-def _judged(speedup: float, beside: str, verdict: Phrase, *, is_brief: bool) -> Phrase:
+def _judged(speedup: float, other: str, verdict: Phrase, *, is_brief: bool) -> Phrase:
     """A speedup with what speaks against it; good news needs none. Briefly, the doubt comes before
     what it was measured against, since that must not be cut off.
     """
-    words = f"{numbers.ratio(speedup)} vs {beside}"
+    words = f"{numbers.ratio(speedup)} vs {other}"
     if verdict.tone is Tone.GOOD:
         return Phrase(words, Tone.GOOD)
     doubt = verdict.words.removeprefix("faster, ")
