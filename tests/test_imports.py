@@ -76,6 +76,12 @@ def told_by(script: str) -> list[set[str]]:
     return [set(json.loads(line)) for line in answer.stdout.splitlines()]
 
 
+def modules_after(statement: str) -> list[str]:
+    """The modules loaded in a fresh process by a statement, beyond those of Python itself."""
+    (loaded,) = told_by(f"{statement}\ntell()\n")
+    return sorted(loaded)
+
+
 @pytest.mark.parametrize("allowed", dict.fromkeys(ALLOWED.values()), ids=" ".join)
 def test_import_brings_in_only_what_it_may(allowed: tuple[str, ...]) -> None:
     """Modules that may bring in the same share a process, which looks after each."""

@@ -53,7 +53,7 @@ async def test_source_and_profile_of_a_plan_are_those_of_its_base(saved: Path) -
         assert "__global__" in desk.text("#source")
         await desk.press("6")
         await desk.until(lambda: "It starts from this version" in desk.text("#profile"))
-        assert "warp instr." in desk.text("#profile")
+        assert "warp instructions" in desk.text("#profile")
         await desk.press("3")
         await desk.until(lambda: "the plan has no code" in desk.session.diff.title())
 

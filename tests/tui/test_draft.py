@@ -45,7 +45,11 @@ def text(desk: Desk, selector: str) -> str:
 
 async def choose(desk: Desk, words: str) -> None:
     """Moves to the row that says something."""
-    await desk.until(lambda: words in text(desk, "#points"), words)
+
+    def is_there() -> bool:
+        return bool(desk.app.screen.query("#points")) and words in text(desk, "#points")
+
+    await desk.until(is_there, words)
     await desk.press("home")
     rows = text(desk, "#points").splitlines()
     for _ in range(next(n for n, row in enumerate(rows) if words in row)):

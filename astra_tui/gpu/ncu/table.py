@@ -70,7 +70,7 @@ def _row(cells: Mapping[str, str], units: Mapping[str, str], wanted: Sequence[st
             missing[name] = "not in ncu's table"
         else:
             missing[name] = f"ncu wrote {cells[name]!r}" if cells[name] else "ncu left it empty"
-    return Row(cells[_KERNEL_COLUMN], metrics, missing)
+    return Row(cells.get(_KERNEL_COLUMN, ""), metrics, missing)
 
 
 def _value(text: str) -> float | None:
