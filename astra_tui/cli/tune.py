@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +99,7 @@ def _tuned(
     from astra_tui.lab.on_gpu.bench import Bench
     from astra_tui.lab.on_gpu.compiling import compile_source
     from astra_tui.lab.on_gpu.measuring import MeasurementFailed
-    from astra_tui.lab.tuning.search import places
+    from astra_tui.lab.tuning.search import places, result_of
     from astra_tui.lab.tuning.sweep import SCREENING
     from astra_tui.lab.tuning.trials import compile_trials
     from astra_tui.lab.tuning.tuner import Tuner
@@ -123,7 +123,7 @@ def _tuned(
     try:
         with Bench(task, facts, opened.gpu.tools, opened.oracle, SCREENING) as bench:
             tuner = Tuner(task, bench, workloads, trials, where)
-            tuned = _finished(tuner.tune(options.share), told)
+            tuned = result_of(tuner.tune(options.share), told)
             made = _joined(task, text, tuner, tuned)
             compiled = (
                 compile_source(task, compiler, facts.attributes, source, name)
@@ -133,15 +133,6 @@ def _tuned(
     except MeasurementFailed as error:
         raise KernelFailed(f"the measurement failed on workload {error}") from None
     return _answer(environment, tuner, tuned, timing), made
-
-
-def _finished(steps: Generator[str, None, Tuned], told: Callable[[str], None]) -> Tuned:
-    while True:
-        try:
-            told(next(steps))
-        except StopIteration as end:
-            found: Tuned = end.value
-            return found
 
 
 def _joined(task: KernelTask, text: str, tuner: Tuner, tuned: Tuned) -> str:

@@ -27,7 +27,6 @@ from astra_tui.lab.requests import (
     Rest,
     Sanitize,
     Sweep,
-    SweepProgress,
     Time,
     TimedWorkload,
     TimeShipped,
@@ -42,7 +41,7 @@ from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Progress, Timing
-from astra_tui.model.tuning import Swept
+from astra_tui.model.tuning import SweepProgress, Swept
 from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.rpc import Call, Request, ServerUnfit

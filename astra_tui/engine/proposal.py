@@ -34,7 +34,7 @@ from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
 from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.record import Record
-from astra_tui.engine.stops import check_gpu_budget
+from astra_tui.engine.stops import Stop, check_gpu_budget
 from astra_tui.engine.sweeping import sweep_candidate
 from astra_tui.engine.workbench import DraftBench, DraftLabs
 from astra_tui.model.approval import (
@@ -199,7 +199,10 @@ class Proposal:
         if not share or not lab.has_times or best.comparison is None or self._attempts.swept:
             return None
         await self.context.control.checkpoint()
-        check_gpu_budget(self.record.state, self.context.settings.budget)
+        try:
+            check_gpu_budget(self.record.state, self.context.settings.budget)
+        except Stop:  # What was judged counts; the next timing ends the run.
+            return None
         swept = await sweep_candidate(
             self.record, lab, self.context.task, self._base, best.candidate, share, self.place
         )

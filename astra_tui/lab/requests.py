@@ -20,7 +20,7 @@ from astra_tui.model.ncu import NcuReport
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.timing import Progress, Timing, WorkloadTiming
-from astra_tui.model.tuning import Swept
+from astra_tui.model.tuning import SweepProgress, Swept
 from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.processes.escapes import Targets
 from astra_tui.rpc import Request
@@ -161,20 +161,15 @@ class Time(Request[Progress | TimedWorkload | Timing], frozen=True):
     idle_processes: tuple[int, ...] = ()
 
 
-class SweepProgress(msgspec.Struct, frozen=True):
-    """How far a sweep is, in words."""
-
-    text: str
-
-
 class Sweep(Request[SweepProgress | Swept], frozen=True):
     """Sweeps a source that passed its check by timing.
 
     `trials` are its variants with their settings, the source itself first, and `dimensions` the
     values that each setting can have. `base` is what it was made from: it stands with the best.
+    All are compiled first, hundreds on a few processors.
     """
 
-    silence = TIMING_SECONDS
+    silence = 3 * TIMING_SECONDS
 
     base: NamedSource
     source: NamedSource

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -49,7 +49,6 @@ from astra_tui.lab.requests import (
     Sanitize,
     Sanitized,
     Sweep,
-    SweepProgress,
     Time,
     TimedWorkload,
     TimeShipped,
@@ -58,7 +57,7 @@ from astra_tui.lab.requests import (
 from astra_tui.lab.tuning.portfolio import words
 from astra_tui.lab.tuning.search import places
 from astra_tui.lab.tuning.trials import compile_trials
-from astra_tui.lab.tuning.tuner import Tuned, Tuner
+from astra_tui.lab.tuning.tuner import Tuner
 from astra_tui.lab.upstream import task_headers, user_packages
 from astra_tui.lab.yardsticks import NotBuilt, open_yardsticks
 from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
@@ -70,7 +69,7 @@ from astra_tui.model.sass import Disassembly
 from astra_tui.model.task import KernelTask, Workload, load_task
 from astra_tui.model.task.yardstick_file import load_yardsticks
 from astra_tui.model.timing import Progress
-from astra_tui.model.tuning import ServedSizes, Swept
+from astra_tui.model.tuning import ServedSizes, SweepProgress, Swept
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShippedTimes
 from astra_tui.processes.escapes import try_escapes
 from astra_tui.processes.exit_with_parent import exit_with_parent
@@ -159,7 +158,7 @@ class _Worker:
         tuner = Tuner(task, bench, task.workloads, trials, where, rivals=(base,))
         begun = time.monotonic()
         try:
-            tuned = yield from _as_replies(tuner.tune(request.share))
+            tuned = yield from tuner.tune(request.share)
         except MeasurementFailed as error:
             raise UserError(str(error), file=request.source.file) from None
         candidates = sum(s.candidates for s in tuned.searched)
@@ -281,15 +280,6 @@ class _Worker:
                     return
             elif isinstance(event, CheckReport):
                 yield msgspec.structs.replace(event, cases=(), counters=None)
-
-
-def _as_replies(steps: Generator[str, None, Tuned]) -> Generator[SweepProgress, None, Tuned]:
-    while True:
-        try:
-            yield SweepProgress(next(steps))
-        except StopIteration as end:
-            found: Tuned = end.value
-            return found
 
 
 def _timed_workload(event: WorkloadDone) -> TimedWorkload:

@@ -16,6 +16,12 @@ class ServedSizes(msgspec.Struct, frozen=True):
     gains: str
 
 
+class SweepProgress(msgspec.Struct, frozen=True):
+    """How far a sweep is, in words."""
+
+    text: str
+
+
 class Swept(msgspec.Struct, frozen=True):
     """The outcome of a sweep; trials are numbered from 0, which is the source itself.
 

@@ -259,3 +259,20 @@ def test_a_side_of_a_minimum_without_a_case_gets_one_or_stays_open(
     check.seen.conditions = (side,)
     assert verdict_of(check.seen)[0] is CheckVerdict.INCONCLUSIVE
     assert not [*cases_of_plan_sides(*parts, taken[199] | taken[200] | taken[201], attributes)]
+
+
+def test_a_side_whose_kernel_no_case_has_stays_open(checker: Checker) -> None:
+    """Its instance was not compiled: sizes are its template argument."""
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    text = text.replace("template <typename T>", "template <typename T, int N>")
+    text = text.replace(
+        "silu_and_mul<T> grid=", "silu_and_mul<T, min(tokens, 2)> grid=min(tokens, 2) * "
+    )
+    source = read_source(checker.task, text, "candidate.cu")
+    compilation = checker.compiler.compile(text, ("silu_and_mul<__half, 2>",))
+    assert compilation.ok
+    check = SourceCheck(checker, source, ())
+    run = [*check._close_plan_sides(compilation)]
+    assert all(result.case.dims["tokens"] >= 2 for result in run)
+    open_ = {side.describe_alone() for side in check.seen.conditions}
+    assert "'tokens < 2' was never true in the launch plan" in open_

@@ -24,7 +24,7 @@ import msgspec
 _LONGEST = 1 << 17
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTED = ("engine.opening", "engine.verify", "lab.worker", "lab.doctor", "drafting", "plain")
-"""What commands load when they run, of `astra_tui`, beside all that is in `cli`."""
+"""What commands load when they run, of `astra_tui`, besides all that is in `cli`."""
 
 
 class Command(msgspec.Struct):

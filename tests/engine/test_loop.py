@@ -70,7 +70,6 @@ from tests.engine.scripted import (
     kept,
     resume,
     settings_of,
-    sources_of,
     start,
 )
 
@@ -78,16 +77,6 @@ pytestmark = pytest.mark.usefixtures("known_answers")
 
 SECONDS = 600
 """After which a run that should have ended hangs."""
-
-
-@pytest.fixture
-def task(quick_task: KernelTask) -> KernelTask:
-    return quick_task
-
-
-@pytest.fixture
-def sources(task: KernelTask) -> Sources:
-    return sources_of(task)
 
 
 def run(session: Session) -> Session:

@@ -27,21 +27,10 @@ from tests.engine.scripted import (
     kept,
     resume,
     settings_of,
-    sources_of,
     start,
 )
 
 pytestmark = pytest.mark.usefixtures("known_answers")
-
-
-@pytest.fixture
-def task(quick_task: KernelTask) -> KernelTask:
-    return quick_task
-
-
-@pytest.fixture
-def sources(task: KernelTask) -> Sources:
-    return sources_of(task)
 
 
 def run(

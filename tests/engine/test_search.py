@@ -11,7 +11,6 @@ from astra_tui.engine.request_handler import RequestHandler
 from astra_tui.model.approval import Answer, ApprovalStatus, Question
 from astra_tui.model.events import CheckStarted, CopyFound, ParentChoice, ProfileTaken
 from astra_tui.model.settings import SearchKind
-from astra_tui.model.task import KernelTask
 from astra_tui.model.team import PlanAnswer
 from astra_tui.model.verdict import Outcome
 from astra_tui.present.events import describe
@@ -25,25 +24,13 @@ from tests.engine.scripted import (
     ENGINEER,
     ScriptedTeam,
     Session,
-    Sources,
     Step,
     resume,
     settings_of,
-    sources_of,
     start,
 )
 
 pytestmark = pytest.mark.usefixtures("known_answers")
-
-
-@pytest.fixture
-def task(quick_task: KernelTask) -> KernelTask:
-    return quick_task
-
-
-@pytest.fixture
-def sources(task: KernelTask) -> Sources:
-    return sources_of(task)
 
 
 def run(session: Session) -> Session:

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from astra_tui.engine import lab
+from astra_tui.engine import proposal as proposals
 from astra_tui.engine.attempts import SWEEP
 from astra_tui.engine.host import build_engine, open_session
+from astra_tui.engine.stops import check_gpu_budget
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.events import CodeWritten, SweepAdvanced, SweepFinished
+from astra_tui.model.settings import Budget
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
@@ -50,7 +53,7 @@ def start(folder: Path, task: KernelTask, *times: str) -> Session:
     source = source.replace("d, 128), 256) block=128", "d, threads), 256) block=threads")
     source = source.replace("  for (", "#pragma unroll 1\n  for (")
     team = ScriptedTeam([Step(f"other threads {n}", (t + source,)) for n, t in enumerate(times)])
-    chosen = settings_of(ASK, rounds=len(times), reflections=0, sweep=1.0)
+    chosen = settings_of(ASK, rounds=len(times), reflections=0, sweep=1.0, roofline=0.0)
     opened = open_session(folder / "session", task, chosen, Redactor())
     device = DeviceChoice("cuda:0", FACTS.uuid)
     engine = build_engine(opened, task, chosen, team, wait_for_engineer=True, device=device)
@@ -64,11 +67,22 @@ def proposal(session: Session, round_: int) -> tuple[list[CodeWritten], Outcome]
 
 
 def test_what_passed_is_swept_and_the_result_goes_the_way_of_all_code(
-    task: KernelTask, tmp_path: Path
+    task: KernelTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the first round it is accepted; in the second rejected, and the code before it stays."""
+    """In the first round it is accepted; in the second rejected, and the code before it stays; in
+    the third the GPU's budget ends with its timing.
+    """
     second_times = "// scripted: 20 us\n// scripted by threads: 128=20 256=15\n"
-    session = start(tmp_path, task, FASTER, second_times)
+    session = start(tmp_path, task, FASTER, second_times, "// scripted: 9 us\n")
+
+    def ends_with_the_third_timing(state: SessionState, budget: Budget) -> None:
+        attempts = state.rounds[-1].proposals[0].attempts
+        timed = any(state.candidate(a.candidate).timings for a in attempts)  # type: ignore[union-attr]
+        if len(state.rounds) == 4 and timed:
+            budget = Budget(gpu_seconds=state.usage.gpu_seconds)
+        check_gpu_budget(state, budget)
+
+    monkeypatch.setattr(proposals, "check_gpu_budget", ends_with_the_third_timing)
 
     def answer(session: Session, question: Question) -> Awaitable[Decision]:
         status = ApprovalStatus.ACCEPTED
@@ -101,4 +115,7 @@ def test_what_passed_is_swept_and_the_result_goes_the_way_of_all_code(
     assert f"{swept.timed} of {swept.trials} trials timed, {second.summary}" in words.words
 
     (kept, rejected), outcome = proposal(session, 2)
-    assert (rejected.author, outcome, state.best) == (SWEEP, Outcome.BETTER, kept.candidate)
+    assert (rejected.author, outcome) == (SWEEP, Outcome.BETTER)
+    assert state.rounds[3].base == kept.candidate
+    (last,), outcome = proposal(session, 3)
+    assert (outcome, state.best) == (Outcome.BETTER, last.candidate)

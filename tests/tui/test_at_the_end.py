@@ -212,8 +212,9 @@ async def test_the_result_of_the_chosen_round_stays_in_sight() -> None:
         await desk.pilot.resize_terminal(120, 24)
         await desk.until(lambda: rounds.inner_size.height < len(rounds._lines), "too little room")
         result = rounds.cursor + 1
-        bottom = lambda: rounds.scroll_offset.y + rounds.inner_size.height  # noqa: E731
-        await desk.until(lambda: result < bottom(), "the result")
+        await desk.until(
+            lambda: result < rounds.scroll_offset.y + rounds.inner_size.height, "the result"
+        )
 
 
 @on_a_loop

@@ -139,7 +139,7 @@ def test_a_joined_source_launches_each_part_where_its_condition_holds(
     plan = plan_of(source)
     assert sorted(t.value for t in plan.tunes) == [8, 16, 128, 256, 1024]
     assert all(f"# {part.note}\n" in source for part in parts)
-    assert source.count("__global__") == 3, "the unrolled kernel is kept beside the plain one"
+    assert source.count("__global__") == 3, "the unrolled kernel is kept next to the plain one"
     with Oracle(quick_task) as oracle:
         *_, report = Checker(quick_task, Emulator(), compiler, oracle).check(source, "joined.cu")
     assert isinstance(report, CheckReport)

@@ -137,7 +137,7 @@ def cases_of_plan_sides(
 def open_plan_side(source: Source, side: PlanSide, case: Case) -> ConditionResult:
     """A side of the plan's `min` or `max` that a case would take, and that none did."""
     line, column, number, is_less = side
-    (call,) = (
+    call = next(
         c for c in _expressions(source)
         if isinstance(c, Call) and (c.place.line, c.place.column) == (line, column)
     )  # fmt: skip

@@ -188,13 +188,18 @@ class SourceCheck:
 
     def _close_plan_sides(self, compilation: Compilation) -> Iterator[CaseResult]:
         """Runs cases for sides of the plan's `min` and `max` that could have been taken; on the
-        emulator, which runs with every check. What is too large for that stays open.
+        emulator, which runs with every check. What is too large for that, or takes kernels that no
+        other case does, stays open.
         """
         if self.seen.has_failed or self.basis.device.name != EMULATOR:
             return
-        parts = self.task, self.source, self.plan_sides.copy(), self.basis.device.attributes
+        attributes = self.basis.device.attributes
+        parts = self.task, self.source, self.plan_sides.copy(), attributes
+        compiled = {kernel.expression for kernel in compilation.kernels}
         for case, sides in cases_of_plan_sides(*parts):
-            if self.task.elements(case.dims, case.dtype) <= LARGE_ELEMENTS:
+            is_small = self.task.elements(case.dims, case.dtype) <= LARGE_ELEMENTS
+            kernels = kernels_to_compile(self.task, self.source, (case,), attributes)
+            if is_small and compiled.issuperset(kernels):
                 result, _, _ = self._case(compilation, case)
                 self.seen.results.append(result)
                 yield result

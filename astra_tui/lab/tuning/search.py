@@ -10,13 +10,16 @@ What is measured may be a GPU or a recorded sweep (`Times`).
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from astra_tui.gpu.timing.intervals import Floats
+from astra_tui.model.tuning import SweepProgress
+
+Result = TypeVar("Result")
 
 SHARE = 0.1
 """Of all trials of a workload: so many are measured at most."""
@@ -111,13 +114,7 @@ def search(
 
     Workloads take turns, so that each learns from the others. Deterministic for the same times.
     """
-    steps = searching(candidates, where, times, share, batch)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: tuple[Searched, ...] = end.value
-            return found
+    return result_of(searching(candidates, where, times, share, batch))
 
 
 def searching(
@@ -126,8 +123,9 @@ def searching(
     times: Times,
     share: float = SHARE,
     batch: int = BATCH,
-) -> Generator[int, None, tuple[Searched, ...]]:
+) -> Generator[SweepProgress, None, tuple[Searched, ...]]:
     """As `search`, step by step: how many trials were measured so far."""
+    most = sum(one.budget(share) for one in candidates)
     model = _Model(candidates, where)
     tried: list[dict[int, float | None]] = [{} for _ in candidates]
     expected = [math.inf] * len(candidates)
@@ -145,7 +143,8 @@ def searching(
                 tried[number][trial] = us
                 model.learn(number, trial, us)
             measured = True
-            yield sum(map(len, tried))
+            count = sum(map(len, tried))
+            yield SweepProgress(f"{count} of at most {most} trials measured")
         if not measured:
             break
     return tuple(
@@ -158,6 +157,18 @@ def searching(
         )
         for one, seen, gain in zip(candidates, tried, expected, strict=True)
     )
+
+
+def result_of(
+    steps: Generator[SweepProgress, None, Result], told: Callable[[str], None] = lambda _: None
+) -> Result:
+    """What comes at the end of some steps; `told` hears how far they are."""
+    while True:
+        try:
+            told(next(steps).text)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
 
 class _Model:

@@ -17,7 +17,7 @@ from astra_tui.lab.tuning.portfolio import (
     portfolio,
     refined,
 )
-from astra_tui.lab.tuning.search import SHARE, Candidates, Place, Searched, searching
+from astra_tui.lab.tuning.search import SHARE, Place, Searched, searching
 from astra_tui.lab.tuning.sweep import (
     FINAL,
     SCREENING,
@@ -31,6 +31,7 @@ from astra_tui.lab.tuning.trials import Trial, candidates_of, works_of
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import Timing
+from astra_tui.model.tuning import SweepProgress
 
 OWN = 0
 """The number of the trial that is the source itself."""
@@ -60,7 +61,7 @@ class Tuner:
     from; numbered after the trials.
     """
 
-    def tune(self, share: float = SHARE) -> Generator[str, None, Tuned]:
+    def tune(self, share: float = SHARE) -> Generator[SweepProgress, None, Tuned]:
         """Searches, times the best again in a fresh process, and joins what pays.
 
         Says in words how far it is. Raises UserError for a plan that refuses a workload,
@@ -79,33 +80,21 @@ class Tuner:
             attributes["sm_count"],
         )
         count = sum(len(c.predicted_us) for c in candidates)
-        yield f"{len(self.trials)} sources, {count} different trials on {len(named)} workloads"
-        searched = yield from self._searched(candidates, named, own, share)
+        words = f"{len(self.trials)} sources, {count} different trials on {len(named)} workloads"
+        yield SweepProgress(words)
+        times = GpuTimes(self.bench, named, own, self.trials)
+        searched = yield from searching(candidates, self.where, times, share)
         self.bench.renew()
         self.bench.options = FINAL
         chosen = tuple(dict.fromkeys((OWN, *finalists(searched), *self._rivals)))
         finals = self._gains(OWN, chosen)
         default = best_on_average(finals, OWN)
-        yield f"{len(chosen) - 1} measured again"
+        yield SweepProgress(f"{len(chosen) - 1} measured again")
         gains = finals if default == OWN else self._gains(default, chosen)
         sizes = {w.name: w.dims for w in self.workloads}
         found = portfolio(default, sizes, gains)
         parts = tuple(self._refined(default, part, sizes) for part in found.parts)
         return Tuned(searched, finals, Portfolio(default, parts, found.dropped))
-
-    def _searched(
-        self, candidates: Sequence[Candidates], named: Mapping[str, Workload], own: Compiled,
-        share: float,
-    ) -> Generator[str, None, tuple[Searched, ...]]:  # fmt: skip
-        times = GpuTimes(self.bench, named, own, self.trials)
-        steps = searching(candidates, self.where, times, share)
-        most = sum(c.budget(share) for c in candidates)
-        while True:
-            try:
-                yield f"{next(steps)} of at most {most} trials measured"
-            except StopIteration as end:
-                found: tuple[Searched, ...] = end.value
-                return found
 
     @property
     def _rivals(self) -> tuple[int, ...]:
