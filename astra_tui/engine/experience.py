@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from astra_tui.engine.record import Record
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ErrorOccurred, MemoryRecalled
-from astra_tui.model.experience import Experience, ledger_over, retrieve
+from astra_tui.model.experience import Experience, predictions_of, retrieve
 from astra_tui.model.ledger import owner_of
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
@@ -29,22 +29,38 @@ class Recollection:
         self._task = task
         self._store = store
 
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a memory that can be asked."""
+        return self._store is not None
+
+    def search(self, operator: str, about: str) -> tuple[Experience, ...]:
+        """What other sessions tried of an operator, about something; either may be "".
+
+        Raises UserError where the file cannot be read.
+        """
+        return retrieve(self._others(), operator, _gpu_of(self._record.state), about, MOST_RECALLED)
+
+    def _others(self) -> list[Experience]:
+        """All but this session's own. Raises UserError."""
+        state = self._record.state
+        known = self._store.read() if self._store is not None else ()
+        own = state.opened.session if state.opened else ""
+        return [one for one in known if one.session != own]
+
     def recall(self, round_: int, bottleneck: str, author: str) -> None:
         """Journals what earlier sessions tell the planning of a round."""
         state = self._record.state
         if self._store is None or state.opened is None or state.round(round_).recalled is not None:
             return
         try:
+            fitting = self.search(self._task.name, bottleneck)
             known = self._store.read()
         except UserError as error:
             self._fail(error)
             return
-        others = [one for one in known if one.session != state.opened.session]
-        gpu = _gpu_of(state)
-        fitting = retrieve(others, self._task.name, gpu, bottleneck, MOST_RECALLED)
-        own = state.opened.settings.team.value, author
-        records = (r for r in ledger_over(known) if (r.team, r.model) == own)
-        predictions = next((r.describe() for r in records if r.counters or r.speedups), "")
+        team = state.opened.settings.team.value
+        predictions = predictions_of(known, team, author, _gpu_of(state))
         if fitting or predictions:
             self._record.emit(MemoryRecalled(round_, fitting, predictions))
 

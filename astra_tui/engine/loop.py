@@ -127,6 +127,7 @@ class Engine:
             approvals=Approvals(self.record, self.desk, policies, wait_for_engineer),
             control=self.control,
             drafts=drafts,
+            memory=self._recollection,
         )
 
     @property

@@ -32,6 +32,7 @@ from astra_tui.engine.candidate_steps import (
 )
 from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
+from astra_tui.engine.experience import Recollection
 from astra_tui.engine.lab import Lab, LabFailed
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop, check_gpu_budget
@@ -81,6 +82,7 @@ class RoundContext:
     approvals: Approvals
     control: Control
     drafts: DraftLabs
+    memory: Recollection
     one_at_a_time: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )
@@ -90,7 +92,7 @@ class RoundContext:
         """What an agent gets to know at a place, and where it may try what it thinks of."""
         brief = brief_for(self.record, self.task, place.round)
         parts = self.record, self.task, self.settings, self.drafts, place, brief.base
-        bench = DraftBench(*parts)
+        bench = DraftBench(*parts, self.memory)
         brief = dataclasses.replace(brief, suite=bench.known_cases)
         return dataclasses.replace(brief, bench=bench) if self.settings.tools.calls else brief
 

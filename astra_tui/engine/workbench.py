@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from astra_tui.engine.candidate_steps import ProposalId, compile_errors
+from astra_tui.engine.experience import Recollection
 from astra_tui.engine.lab import Lab, LabFailed, OpenedSource
 from astra_tui.engine.record import Record
 from astra_tui.engine.rerun import named_source
@@ -18,6 +19,7 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ToolUsed
+from astra_tui.model.experience import Experience
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import Role, RunSettings, ToolLimits
 from astra_tui.model.task import KernelTask
@@ -50,6 +52,7 @@ class DraftBench:
     labs: DraftLabs
     place: ProposalId
     base: str
+    memory: Recollection
 
     @property
     def known_cases(self) -> tuple[Case, ...]:
@@ -67,6 +70,7 @@ class AgentTurn:
     def __init__(self, bench: DraftBench, role: Role, limits: ToolLimits):
         self.limits = limits
         self.may_time = bench.labs.timer is not None
+        self.may_recall = bench.memory.is_on
         self._bench = bench
         self._role = role
         self._calls = 0
@@ -194,6 +198,10 @@ class AgentTurn:
         assert timing is not None
         self._gpu_seconds = timing.gpu_seconds
         return timing
+
+    def recall(self, operator: str, about: str) -> tuple[Experience, ...]:
+        """What earlier sessions tried of an operator, about something; either may be ""."""
+        return self._bench.memory.search(operator, about)
 
     def _opened(self, draft: str) -> OpenedSource:
         return self._bench.labs.emulator.open(named_source(draft, content_hash(draft)))

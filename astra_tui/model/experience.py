@@ -123,14 +123,21 @@ class PredictionRecord(msgspec.Struct, frozen=True):
     """Plans whose predicted speedup was measured."""
     in_bounds: int
     """Those of them that lay within the predicted bounds."""
+    speedup_bias: float | None = None
+    """Measured speedups over the middle of their bounds, as geometric means: below 1, times were
+    predicted too well; None where none was measured.
+    """
 
     def describe(self) -> str:
         """As in "12 plans, 4 better; 9 counters, off by a factor of 1.21 on average"."""
         told = [f"{self.plans} plans, {self.better} better"]
         if self.mean_factor is not None:
             told.append(f"{self.counters} counters, off by a factor of {self.mean_factor:.2f}")
-        if self.speedups:
-            told.append(f"{self.in_bounds} of {self.speedups} speedups within predicted bounds")
+        if self.speedup_bias is not None:
+            told.append(
+                f"{self.in_bounds} of {self.speedups} speedups within predicted bounds, measured "
+                f"x{self.speedup_bias:.2f} of their middle"
+            )
         return "; ".join(told)
 
 
@@ -142,19 +149,48 @@ def ledger_over(known: Iterable[Experience]) -> tuple[PredictionRecord, ...]:
     return tuple(_record(*owner, plans) for owner, plans in sorted(owners.items()))
 
 
+def predictions_of(known: Iterable[Experience], team: str, model: str, gpu: str) -> str:
+    """How the predictions of a team and model came out, where any was measured: on this GPU, and
+    on all where there are others.
+    """
+    own = [one for one in known if (one.team, one.model) == (team, model)]
+    here = [one for one in own if one.gpu == gpu]
+    told = [(f"on {gpu}: ", here)] if here and len(here) < len(own) else []
+    return "; ".join(
+        f"{where}{record.describe()}"
+        for where, plans in (*told, ("", own))
+        for record in ledger_over(plans)
+        if record.counters or record.speedups
+    )
+
+
 def _record(team: str, model: str, plans: list[Experience]) -> PredictionRecord:
     factors = [abs(math.log(f)) for one in plans if (f := _factor(one)) is not None]
     bounds = [one.in_bounds for one in plans if one.in_bounds is not None]
+    biases = [math.log(b) for one in plans if (b := _speedup_bias(one)) is not None]
     return PredictionRecord(
         team=team,
         model=model,
         plans=len(plans),
         better=sum(one.outcome is Outcome.BETTER for one in plans),
         counters=len(factors),
-        mean_factor=math.exp(math.fsum(factors) / len(factors)) if factors else None,
+        mean_factor=_geometric_mean(factors),
         speedups=len(bounds),
         in_bounds=sum(bounds),
+        speedup_bias=_geometric_mean(biases),
     )
+
+
+def _geometric_mean(logarithms: list[float]) -> float | None:
+    return math.exp(math.fsum(logarithms) / len(logarithms)) if logarithms else None
+
+
+def _speedup_bias(one: Experience) -> float | None:
+    """Measured over predicted, of the speedup."""
+    expected = one.prediction.speedup
+    if expected is None or one.speedup is None:
+        return None
+    return one.speedup.value / math.sqrt(expected[0] * expected[1])
 
 
 def _factor(one: Experience) -> float | None:

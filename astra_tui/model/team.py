@@ -15,6 +15,7 @@ from astra_tui.model.check import Case, Checked, ConditionResult
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.constraints import Constraint, Ruling
 from astra_tui.model.errors import UserError
+from astra_tui.model.experience import Experience
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.ncu import NcuReport
@@ -90,6 +91,8 @@ class Turn(Protocol):
     limits: ToolLimits
     may_time: bool
     """Whether drafts may be timed."""
+    may_recall: bool
+    """Whether there is a memory of earlier sessions."""
 
     async def use(
         self, tool: str, subject: str, do: Callable[[], Awaitable[str]], draft: str = ""
@@ -118,6 +121,10 @@ class Turn(Protocol):
 
     async def time(self, draft: str) -> Timing:
         """Paired times against the source to improve, of a draft that passed its check here."""
+        ...
+
+    def recall(self, operator: str, about: str) -> tuple[Experience, ...]:
+        """What earlier sessions tried of an operator, about something; either may be ""."""
         ...
 
 

@@ -36,11 +36,14 @@ def _of_plans(event: events.Event) -> Phrase | None:
             return Phrase(f"round 0: the baseline {short(event.base)}", Tone.TITLE)
         case events.RoundOpened():
             return Phrase(f"round {event.round}, from {stands_on(event)}", Tone.TITLE)
-        case events.MemoryRecalled(known=known):
-            if not known:
-                return None
-            words = f"memory: {len(known)} plans of earlier sessions fit, such as"
-            return Phrase(f"{words} {known[0].describe()}", Tone.DIM)
+        case events.MemoryRecalled(known=known, predictions=predictions):
+            told = []
+            if known:
+                like = known[0].describe()
+                told.append(f"{len(known)} plans of earlier sessions fit, such as {like}")
+            if predictions:
+                told.append(f"the team's predictions so far: {predictions}")
+            return Phrase(f"memory: {'; '.join(told)}", Tone.DIM) if told else None
         case events.PlanProposed():
             who = plan_words(event.plan, event.author.describe())
             return Phrase(f"plan {event.proposal + 1}: {event.plan.title} ({who})", Tone.ACCENT)

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from astra_tui.engine.candidate_steps import ProposalId
+from astra_tui.engine.experience import Recollection
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
@@ -38,6 +39,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import KernelUse, Outcome, Profile, WorkloadProfile
+from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
 from tests.llm.conftest import KEY, MODEL, Scripted, running, server, wire
@@ -140,13 +142,17 @@ def profile_of(requests: int = 6144, instructions: int = 90_112) -> Profile:
     return Profile("emulator", (workload,), (KernelUse("silu_and_mul<__half>", 24, 0, 0, 1.0),))
 
 
-def bench_at(folder: Path, task: KernelTask, **limits: Any) -> DraftBench:
+def bench_at(
+    folder: Path, task: KernelTask, memory: ExperienceStore | None = None, **limits: Any
+) -> DraftBench:
     """A bench on a journal of its own, as one has it in round 1."""
     chosen = RunSettings(task.name, TeamKind.LLM, tools=ToolLimits(**limits))
     opened = open_session(folder, task, chosen, Redactor([KEY]), 0)
     record = Record(opened.journal, opened.state, lambda _: None)
     base = record.store.put_source(task.baseline_file.read_text(encoding="utf-8"))
-    return DraftBench(record, task, chosen, DraftLabs(Lab(task)), ProposalId(1), base)
+    recollection = Recollection(record, task, memory)
+    place = ProposalId(1)
+    return DraftBench(record, task, chosen, DraftLabs(Lab(task)), place, base, recollection)
 
 
 @dataclass

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as changed
 
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.workbench import DraftLabs
@@ -19,6 +20,7 @@ from astra_tui.model.settings import EMULATOR, Role, RunSettings, TeamKind, Tool
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.present.events import describe
+from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal import Redactor
 from tests.conftest import ROOT
@@ -37,6 +39,7 @@ from tests.llm_team.conftest import (
     source,
     with_team,
 )
+from tests.sessions.samples import EXPERIENCE
 
 pytestmark = pytest.mark.usefixtures("kept_labs")
 
@@ -155,9 +158,34 @@ def test_tools_are_strict_and_offered_by_role_and_device(tmp_path: Path, task: K
         assert all(spec.strict for spec in box.specs)
         assert set(names) <= set(ARGUMENTS) == set(box.handlers)
         assert "time" not in names, "drafts are never launched on a GPU that no one allowed"
+        assert "search_memory" not in names, "there is no memory here"
         assert bool(tools_text(box)) == bool(names)
         for limit in (f"{ToolLimits().calls} calls", f"{ToolLimits().seconds:g} s"):
             assert (limit in tools_text(box)) == bool(names)
+
+
+def test_the_memory_is_searched_by_operator_and_by_words(tmp_path: Path, task: KernelTask) -> None:
+    store = ExperienceStore(tmp_path / "memory.jsonl")
+    other = changed(EXPERIENCE, session="other", operator="rmsnorm", title="sum by shuffles")
+    store.add([EXPERIENCE, other, changed(other, session="run")])
+    box = open_toolbox(brief_of(task, bench=bench_at(tmp_path / "run", task, store)), Role.PLANNING)
+    assert box is not None
+    assert "search_memory" in [spec.name for spec in box.specs]
+    search = "search_memory"
+    own, words, none = turn(
+        box,
+        (search, {"operator": EXPERIENCE.operator, "about": ""}),
+        (search, {"operator": "", "about": " shuffles\n"}),
+        (search, {"operator": "conv", "about": "winograd"}),
+    )
+    assert own == EXPERIENCE.describe()
+    assert words == other.describe(), "this session's own plans are in its prompts already"
+    assert none == "nothing in the memory of this machine fits"
+    assert [call for call, _ in box.told][1] == "search_memory shuffles"
+    store.file.write_text("damaged")
+    (damaged,) = turn(box, (search, {"operator": "", "about": "shuffles"}))
+    assert damaged.startswith("error: ")
+    assert "memory.jsonl" in damaged
 
 
 def test_without_tools_no_one_hears_of_them(task: KernelTask, server: Scripted) -> None:

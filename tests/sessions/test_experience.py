@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import stat
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.loop import Engine
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ErrorOccurred, Event, MemoryRecalled, SessionClosed
-from astra_tui.model.experience import Experience, ledger_over, retrieve
+from astra_tui.model.experience import Experience, ledger_over, predictions_of, retrieve
 from astra_tui.model.fold import fold
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
@@ -157,4 +158,12 @@ def test_the_ledger_scores_counters_and_times_over_all_sessions() -> None:
     assert (llm.team, llm.model, llm.plans, llm.better) == ("llm", "qwen3", 2, 1)
     assert (llm.counters, llm.mean_factor) == (1, pytest.approx(2.0))
     assert (llm.speedups, llm.in_bounds) == (2, sum(r.in_bounds is True for r in rows[:2]))
+    middles = [math.sqrt(low * high) for low, high in ((*expected.speedup,), (1.5, 2.0))]
+    assert llm.speedup_bias == pytest.approx(1.25 / math.sqrt(middles[0] * middles[1]))
     assert (playbook.mean_factor, playbook.speedups) == (None, 0)
+    assert predictions_of(rows, "playbook", "", "NVIDIA H100") == "", "nothing was measured"
+    elsewhere = [*rows, tried(4, gpu="emulator", speedup=None)]
+    told = predictions_of(elsewhere, "llm", "qwen3", "emulator")
+    assert told.startswith("on emulator: 1 plans, 1 better; ")
+    assert "; 3 plans, 2 better; " in told
+    assert "2 speedups within predicted bounds, measured x" in told

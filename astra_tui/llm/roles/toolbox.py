@@ -16,7 +16,7 @@ from astra_tui.llm.messages import Json, ToolSpec
 from astra_tui.llm.roles.facts import counters_text, device_text, hot_places
 from astra_tui.llm.roles.language import launch_plan_rules, refusals
 from astra_tui.llm.roles.moves import OfferedMoves
-from astra_tui.llm.roles.prompts import clipped, compose, prompt_text
+from astra_tui.llm.roles.prompts import clipped, compose, in_words, prompt_text
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.llm.tools import Handler
 from astra_tui.model.check import CaseResult, Checked
@@ -37,6 +37,8 @@ MAX_INSTRUCTIONS = 120
 MAX_ERRORS = 4_000
 """Characters of a compiler's errors."""
 MAX_WASTED = 8
+MAX_SUBJECT = 20
+"""Words of what a memory was asked, in the log."""
 COMPARED = ("sectors", "requests", "warp_instructions", "bank_conflicts", "barriers", "shuffles")
 
 _BLOCK = re.compile(r"^<{5,9} SEARCH", re.MULTILINE)
@@ -60,6 +62,10 @@ ARGUMENTS = {
     "read_device": {},
     "list_moves": {},
     "preview_move": {"name": ("string", "a name from list_moves")},
+    "search_memory": {
+        "operator": ("string", "a kernel task's name; empty for any"),
+        "about": ("string", "a bottleneck or a change in a few words; empty for any"),
+    },
 }
 _OF_ROLE = {
     Role.PLANNING: (
@@ -72,8 +78,9 @@ _OF_ROLE = {
         "time",
         "read_launch_plan",
         "read_device",
+        "search_memory",
     ),
-    Role.CODING: ("compile", "check", "count", "disassemble", "time"),
+    Role.CODING: ("compile", "check", "count", "disassemble", "time", "search_memory"),
     Role.PROFILING: ("disassemble", "read_device"),
     Role.TESTING: (),
 }
@@ -106,6 +113,8 @@ class Toolbox:
     def _is_offered(self, name: str) -> bool:
         if name == "time":
             return self.turn.may_time
+        if name == "search_memory":
+            return self.turn.may_recall
         if name.endswith(("_move", "_moves")):
             return self.moves is not None and bool(self.moves.proposals)
         return True
@@ -234,6 +243,18 @@ class Toolbox:
             return f"its code is the draft {name}\n{preview}"
 
         return await self._look_up("preview_move", name, text)
+
+    async def _search_memory(self, arguments: Json) -> str:
+        operator, about = (" ".join(str(arguments[key]).split()) for key in ("operator", "about"))
+
+        def text() -> str:
+            found = self.turn.recall(operator, about)
+            if not found:
+                return "nothing in the memory of this machine fits"
+            return "\n".join(one.describe() for one in found)
+
+        subject = in_words(": ".join(filter(None, (operator, about))), MAX_SUBJECT)
+        return await self._look_up("search_memory", subject, text)
 
     async def _look_up(self, tool: str, subject: str, text: Callable[[], str]) -> str:
         async def answer() -> str:

@@ -110,8 +110,10 @@ class PlanPane(Pane):
             page.paragraph(f"No plan: {round_.no_plan}")
         elif not view.streams:
             page.paragraph("No plan yet.", Tone.DIM)
-        if round_ is not None and round_.recalled is not None and round_.recalled.known:
+        if round_ is not None and round_.recalled is not None:
             page.heading("Earlier sessions on this machine")
+            if round_.recalled.predictions:
+                page.paragraph(f"Predictions so far: {round_.recalled.predictions}", indent=2)
             for one in round_.recalled.known:
                 page.paragraph(one.describe(), Tone.DIM, indent=2)
         if round_ is not None and round_.refused:
