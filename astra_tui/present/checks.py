@@ -300,7 +300,7 @@ def reports_blocks(reports: Sequence[CheckReport]) -> list[doc.Block]:
     return [*doc.paragraphs(*devices), verdicts, *doc.paragraphs(*found)]
 
 
-def _report_row(report: CheckReport) -> tuple[doc.Cell, ...]:
+def _report_row(report: CheckReport) -> doc.Row:
     worst = _worst(report)
     error = doc.number(worst[1].error, decimal, 2) if worst else None
     time, cases = doc.number(report.seconds, seconds), len(report.cases)
@@ -312,7 +312,7 @@ def _name(report: CheckReport) -> str:
 
 
 def _all_cases(results: Sequence[CaseResult]) -> doc.Table:
-    rows: list[tuple[doc.Cell, ...]] = []
+    rows: list[doc.Row] = []
     for r in results:
         error = doc.number(r.worst.error, decimal, 3) if r.worst else None
         ulp = doc.number(r.worst.max_ulp, decimal, 0) if r.worst else None

@@ -30,7 +30,7 @@ NO_RATIO = (
     "temperature and neighbours differ from run to run."
 )
 _OTHER_TASKS = "The sessions ran on different tasks: "
-_Rows = list[tuple[doc.Cell, ...]]
+_Rows = list[doc.Row]
 
 
 def comparison_blocks(sides: Sides) -> list[doc.Block]:

@@ -85,7 +85,7 @@ def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[do
         values = [getattr(c, name) for c in counters]
         if any(values):
             counted.append((name.replace("_", " "), values, remark))
-    rows: list[tuple[doc.Cell, ...]] = []
+    rows: list[doc.Row] = []
     for name, values, remark in counted:
         rows.append((name, *values, *([doc.changed(values[-1], values[0])] * two), remark))
     used = [[k.resources.registers for k in v.compilation.kernels] for v in versions]
@@ -110,7 +110,7 @@ _MOST_LISTED = 8
 def _traffic(versions: Sequence[CountedSource]) -> doc.Table:
     """Bytes of each argument; a request of a warp moves a byte once."""
     two = len(versions) == 2
-    rows: list[tuple[doc.Cell, ...]] = []
+    rows: list[doc.Row] = []
     for name, version in zip(_names(versions), versions, strict=True):
         for t in version.traffic:
             share = (t.loaded - t.shared + t.stored) / t.compulsory
@@ -262,7 +262,7 @@ def compared_blocks(
     if not report.available:
         return hardware_blocks(report, file)
     version = f" by ncu {report.version}" if report.version else ""
-    rows: list[tuple[doc.Cell, ...]] = []
+    rows: list[doc.Row] = []
     for c in counters:
         gpu = number(c.gpu, decimal, 0) if c.gpu is not None else None
         apart = (

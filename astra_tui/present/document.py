@@ -189,6 +189,7 @@ class Table:
 
 Cell = Inline | Line | int | None
 """What a table is written with: a whole number is a count, and None an empty cell."""
+Row = tuple[Cell, ...]
 
 
 def table(
@@ -225,7 +226,7 @@ def place(of: tuple[str, ...], *metrics: str) -> str:
     return "\t".join(["\n".join(of), *metrics])
 
 
-def counter_row(name: str, before: int | None, now: int) -> tuple[Cell, ...]:
+def counter_row(name: str, before: int | None, now: int) -> Row:
     """A counter of two versions and its change; of the later one alone, where there is no other."""
     change = changed(before, now) if before is not None else None
     return name.replace("_", " "), before, now, change

@@ -95,12 +95,12 @@ def _samples(samples: Sequence[GpuSample], room: int) -> list[doc.Block]:
         text = "No readings: none are taken while replays are timed, and a journal keeps none."
         return [doc.Paragraph((doc.Badge(text, Tone.DIM),))]
     last, missing = samples[-1], samples[-1].missing
-    rows: list[tuple[doc.Cell, ...]] = []
+    rows: list[doc.Row] = []
     for title, (field, unit, read) in _READINGS.items():
         found = [f"{value:.4g} {unit}" for value in _now(read, samples)]
         now: doc.Cell = found[0] if found else doc.Badge(missing.get(field, "not told"), Tone.DIM)
         rows.append((title, now, _strip([read(s) for s in samples], room)))
-    states: list[tuple[doc.Cell, ...]] = []
+    states: list[doc.Row] = []
     if last.throttle_reasons is None or last.throttle_reasons:
         said = ", ".join(r.value.replace("_", " ") for r in last.throttle_reasons or ())
         states.append(("throttled", _warning(said or missing.get("throttle_reasons", "not told"))))

@@ -22,7 +22,7 @@ from astra_tui.sessions.signing import Signed
 
 def doctor_blocks(probes: Sequence[Probe]) -> list[doc.Block]:
     """A row a probe, with what is missing, what it would add and how to get it; then the sum."""
-    rows: list[tuple[doc.Cell, ...]] = []
+    rows: list[doc.Row] = []
     for probe in probes:
         rows.append((doc.badge(probe.health), probe.name, probe.detail))
         remarks = {"for": probe.gives, "needs": probe.remedy}
@@ -70,7 +70,7 @@ _FAILURES = {
 def audit_blocks(summary: AuditSummary, messages: Mapping[str, str]) -> list[doc.Block]:
     """A row for each kind, then every kernel that speaks against the gate, with its reason."""
     head = summary.head
-    rows: list[tuple[doc.Cell, ...]] = []
+    rows: list[doc.Row] = []
     for kind in summary.kinds:
         numbers = kind.judged, kind.wrong, kind.inconclusive, kind.void, kind.hang
         cells = (n or None for n in (*numbers, len(kind.failures)))

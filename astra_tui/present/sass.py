@@ -140,7 +140,7 @@ def _changed_kernel(
     return doc.Section(f"{diff.before}  ->  {diff.after}", "", tuple(blocks))
 
 
-def _change(change: HistogramChange) -> tuple[doc.Cell, ...]:
+def _change(change: HistogramChange) -> doc.Row:
     old, new, difference = change.before, change.after, change.after - change.before
     told = doc.Number(difference, f"{difference:+,}") if difference else None
     loops = change.before_in_loops, change.after_in_loops

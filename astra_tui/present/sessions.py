@@ -51,7 +51,7 @@ def sessions_blocks(sessions: Sequence[SessionSummary]) -> list[doc.Block]:
     return [doc.table(columns, rows), *(doc.Paragraph(title) for title in titles)]
 
 
-def _row(depth: int, s: SessionSummary) -> tuple[doc.Cell, ...]:
+def _row(depth: int, s: SessionSummary) -> doc.Row:
     name = s.name
     if s.parent:
         origin = "" if depth else f"{s.parent} "
@@ -70,7 +70,7 @@ def memory_blocks(
     return [tried, doc.table(("team", "so far"), ledger, "Predictions")]
 
 
-def _tried_row(one: Experience) -> tuple[doc.Cell, ...]:
+def _tried_row(one: Experience) -> doc.Row:
     expected, counter = one.prediction, one.prediction.counter.value
     bounds, measured = expected.speedup, one.ratios.get(counter)
     if one.speedup is not None and bounds is not None:

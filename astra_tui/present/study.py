@@ -44,19 +44,19 @@ def _named(row: StudyRow) -> tuple[str, str, str]:
     return row.task, row.team, row.setting
 
 
-def _gains(row: StudyRow, is_timed: bool) -> tuple[doc.Cell, ...]:
+def _gains(row: StudyRow, is_timed: bool) -> doc.Row:
     counted = (row.counters[name] for name in STUDY_COUNTERS)
     cells = ("-" if c is None else (doc.number(c, numbers.change),) for c in counted)
     speedup = doc.speedup_line(row.speedup) or "-"
     return *_named(row), f"{row.ended} of {row.runs}", *cells, *((speedup,) if is_timed else ())
 
 
-def _outcomes(row: StudyRow, seen: Sequence[Outcome]) -> tuple[doc.Cell, ...]:
+def _outcomes(row: StudyRow, seen: Sequence[Outcome]) -> doc.Row:
     shares = ((doc.number(row.share(o.value), numbers.percent),) for o in seen)
     return *_named(row), row.plans, *(shares if row.plans else ("-" for _ in seen))
 
 
-def _faults(row: StudyRow) -> tuple[doc.Cell, ...]:
+def _faults(row: StudyRow) -> doc.Row:
     return *_named(row), row.candidates, row.wrong, row.not_compiled
 
 

@@ -61,7 +61,7 @@ def yardsticks_blocks(
     return [listed, *doc.paragraphs(*lacking), *failed, *doc.paragraphs(*pinned)]
 
 
-def _yardstick(e: YardstickEntry) -> tuple[doc.Cell, ...]:
+def _yardstick(e: YardstickEntry) -> doc.Row:
     package, pdl = f"{e.package} {e.version}", "yes" if e.pdl else "no"
     return e.task, e.name, _state(e), _served(e), package, e.licence, f"{e.age_days} d", pdl
 

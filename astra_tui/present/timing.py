@@ -119,9 +119,7 @@ def paper_blocks(timing: Timing, names: Names) -> list[doc.Block]:
     """The same by the paper's protocol alone, which has no interval and so no verdict."""
     title = f"{names.candidate} against {names.base}"
     marks = CaveatMarks.of_timing(timing.workloads)
-    rows: list[tuple[doc.Cell, ...]] = [
-        (w.workload, *_paper_cells(w), marks.of(w)) for w in timing.workloads
-    ]
+    rows: list[doc.Row] = [(w.workload, *_paper_cells(w), marks.of(w)) for w in timing.workloads]
     mean = _mean(map(_paper_ratio, timing.workloads))
     rows.append(("geometric mean", None, None, mean, None))
     columns = ("workload", *_times(names), "speedup", "caveats")
@@ -150,13 +148,13 @@ def cold_table(timing: Timing, caption: str, names: Names, marks: CaveatMarks) -
     return paired_table(caption, names, rows)
 
 
-def paired_table(caption: str, names: Names, rows: Sequence[tuple[doc.Cell, ...]]) -> doc.Table:
+def paired_table(caption: str, names: Names, rows: Sequence[doc.Row]) -> doc.Table:
     """A table of such rows; the last columns are left out where a line has no room for them."""
     columns = ("workload", *_times(names), *_COLD, "type")
     return doc.table(columns, rows, caption, optional=4).without_empty_columns()
 
 
-def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> tuple[doc.Cell, ...]:
+def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> doc.Row:
     """One workload by the pair that decides."""
     cold, floor = timing.cold, timing.floor
     share = cold.candidate_us and timing.of_floor
@@ -172,7 +170,7 @@ def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> tuple[doc.Cell, ...]
     )
 
 
-def running_row(event: RoundsTimed) -> tuple[doc.Cell, ...]:
+def running_row(event: RoundsTimed) -> doc.Row:
     """A workload whose rounds are coming in."""
     found = _paired_cells(PairedTime(event.base_us, event.candidate_us, event.speedup))
     return event.workload, *found, f"{event.rounds} rounds", *(None,) * 5
@@ -208,7 +206,7 @@ def _times(names: Names) -> tuple[str, str]:
     return f"{names.base_column} us", f"{names.candidate_column} us"
 
 
-def _paired_cells(paired: PairedTime | None) -> tuple[doc.Cell, ...]:
+def _paired_cells(paired: PairedTime | None) -> doc.Row:
     """Both times, the speedup and its interval; empty where they were not measured."""
     if paired is None:
         return (None,) * 4
@@ -216,7 +214,7 @@ def _paired_cells(paired: PairedTime | None) -> tuple[doc.Cell, ...]:
     return *times, doc.number(paired.speedup.value, ratio), doc.interval(paired.speedup)
 
 
-def _paper_cells(timing: WorkloadTiming) -> tuple[doc.Cell, ...]:
+def _paper_cells(timing: WorkloadTiming) -> doc.Row:
     paper, found = timing.paper, _paper_ratio(timing)
     if paper is None:
         return (None,) * 3
@@ -265,7 +263,7 @@ def workload_blocks(timing: WorkloadTiming) -> list[doc.Block]:
         doc.Badge(f"  {timing.cold.speedup.rounds} pairs", Tone.DIM),
         doc.Badge("  CAVEATS" if timing.caveats else "", doubt),
     )
-    rows: dict[str, tuple[doc.Cell, ...]] = {}
+    rows: dict[str, doc.Row] = {}
     for name, pair, remark in (
         ("cold", timing.cold, ", with the producer before it" * timing.producer),
         ("chained", timing.chained, ", after itself alone"),
@@ -348,7 +346,7 @@ def chain_blocks(task: str, chain: ChainTimes) -> list[doc.Block]:
     follows = "itself" if chain.chain == "itself" else "a producer (times are of both)"
     title = f"{task}: microseconds a launch, each after {follows}"
     shapes = chain.shapes
-    rows: list[tuple[doc.Cell, ...]] = [
+    rows: list[doc.Row] = [
         ("floor", *(_us(shape.floor_us) for shape in shapes)),
         (shapes[0].base if shapes else None, *(_us(shape.base_us) for shape in shapes)),
     ]
@@ -370,7 +368,7 @@ def _compared_table(shapes: Sequence[ShapeTimes], source: str, mean: Ratio | Non
     return doc.table(columns, rows, caption)
 
 
-def _compared_row(shape: ShapeTimes, source: str) -> tuple[doc.Cell, ...]:
+def _compared_row(shape: ShapeTimes, source: str) -> doc.Row:
     found = shape.fastest.get(source)
     us = _time_of(shape, source)
     if found is None:

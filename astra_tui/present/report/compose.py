@@ -8,54 +8,28 @@ from pathlib import Path
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import TeamKind
 from astra_tui.present import document as doc
-from astra_tui.present.document import Document, as_json
 from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
 from astra_tui.present.numbers import change_between, count, minute, pluralised, short
-from astra_tui.present.report.checks import checks_section
-from astra_tui.present.report.counting import counters_section
-from astra_tui.present.report.environment import (
-    cost_section,
-    environment_section,
-    evidence_section,
-)
+from astra_tui.present.report import environment, measured, story
 from astra_tui.present.report.facts import Facts
-from astra_tui.present.report.story import ledger_section, sources_section, story_section
-from astra_tui.present.report.timings import caveat_section, timing_section
 from astra_tui.present.words import shipped_words, timing_verdict
 from astra_tui.sessions.integrity import Session, Trust, read_session
 from astra_tui.sessions.safe_open import write_inside
 from astra_tui.sessions.store import place_for
-from astra_tui.sessions.summary import FinalTiming
 
-
-def compose(session: Session) -> Document:
-    """The report of a session; texts that its folder lacks are named as missing.
-
-    Raises UserError when the session was never opened, or its journal is none that an engine could
-    have written.
-    """
-    facts = Facts(session)
-    sections = (
-        timing_section(facts),
-        caveat_section(facts),
-        story_section(facts),
-        counters_section(facts),
-        sources_section(facts),
-        checks_section(facts),
-        ledger_section(facts),
-        cost_section(facts),
-        environment_section(facts),
-        evidence_section(facts),
-    )
-    return Document(
-        title=_title(facts),
-        subtitle=_subtitle(facts),
-        opening=_opening(facts),
-        sections=tuple(s for s in sections if s is not None),
-    )
-
-
+_SECTIONS = (
+    measured.timing_section,
+    measured.caveat_section,
+    story.story_section,
+    measured.counters_section,
+    story.sources_section,
+    measured.checks_section,
+    story.ledger_section,
+    environment.cost_section,
+    environment.environment_section,
+    environment.evidence_section,
+)
 _TEAMS = {
     TeamKind.LLM: "a model in four roles",
     TeamKind.LLM_SINGLE: "one model in all roles",
@@ -63,46 +37,49 @@ _TEAMS = {
 }
 
 
-def _title(facts: Facts) -> str:
-    """What was optimised, and where."""
+def compose(session: Session) -> doc.Document:
+    """The report of a session; texts that its folder lacks are named as missing.
+
+    Raises UserError when the session was never opened, or its journal is none that an engine could
+    have written.
+    """
+    facts = Facts(session)
     where = "on the emulator" if facts.on_emulator else f"on {facts.gpu_name or facts.device}"
-    return f"{facts.opened.settings.task} {where}"
-
-
-def _subtitle(facts: Facts) -> str:
-    """Which session it was, and when."""
-    name = facts.session.folder.resolve().name
-    records = facts.session.contents.records
+    records = session.contents.records
     start, end = minute(records[0].time), minute(records[-1].time)
-    return f"Session {name}, {start} to {end} UTC"
+    made = (section(facts) for section in _SECTIONS)
+    return doc.Document(
+        title=f"{facts.opened.settings.task} {where}",
+        subtitle=f"Session {session.folder.resolve().name}, {start} to {end} UTC",
+        opening=_opening(facts),
+        sections=tuple(section for section in made if section is not None),
+    )
 
 
 def _opening(facts: Facts) -> tuple[doc.Block, ...]:
     """The summary: who worked where, its result, and how much of it may be believed."""
-    blocks: list[doc.Block] = []
-    if not facts.session.trust.whole:
-        blocks.append(_distrust(facts.session.trust))
-    blocks += [doc.Paragraph(_who(facts)), doc.Paragraph(_result(facts))]
+    trust, damage = facts.session.trust, facts.session.contents.damage
+    lines = [] if trust.whole else [_distrust(trust)]
+    lines += [_who(facts), _result(facts)]
     if facts.timings:
-        blocks.append(doc.Paragraph(_caveats(facts)))
-    if damage := facts.session.contents.damage:
+        lines.append((_caveats(facts),))
+    if damage:
         lost = pluralised(len(damage), "part")
         text = f"{lost} of the journal cannot be read, so this report is not complete: "
         found = "; ".join(f"line {d.line}: {d.message}" for d in damage[:5])
-        blocks.append(doc.Paragraph((doc.Strong(text), found)))
-    return tuple(blocks)
+        lines.append((doc.Strong(text), found))
+    return doc.paragraphs(*lines)
 
 
-def _distrust(trust: Trust) -> doc.Block:
+def _distrust(trust: Trust) -> doc.Line:
     where = f"line {trust.line}: {trust.message}" if trust.line else trust.message
+    text = "This session is cut off, so that its end may be missing: "
     if trust.altered:
         text = "This session was altered, so that nothing in this report can be relied on: "
-        return doc.Paragraph((doc.Strong(text), where))
-    if trust.writer:
+    elif trust.writer:
         text = f"This session is still being written, by {trust.writer}: "
-        return doc.Paragraph((doc.Strong(text), f"the report shows it up to line {trust.line}."))
-    text = "This session is cut off, so that its end may be missing: "
-    return doc.Paragraph((doc.Strong(text), where))
+        where = f"the report shows it up to line {trust.line}."
+    return doc.Strong(text), where
 
 
 def _who(facts: Facts) -> doc.Line:
@@ -121,31 +98,25 @@ def _who(facts: Facts) -> doc.Line:
 
 
 def _result(facts: Facts) -> doc.Line:
+    """How good the best is: by its last timings, by that of its round, or by counters."""
     if not facts.state.has_better:
         return (doc.Strong("No candidate was correct and better"), ": the best is the baseline.")
     best = doc.Code(short(facts.best.hash))
-    if facts.finals:
-        words: list[doc.Inline] = ["The best candidate ", best, ", measured again at the end, is "]
-        for index, final in enumerate(facts.finals):
-            words += [" and " if index else "", *_beside(final)]
-        shipped = facts.best.shipped
-        headline: doc.Line = ()
-        if shipped is not None:
-            headline = (" It is ", doc.badge(shipped_words(shipped)), ".")
-        means = ". These are geometric means over the workloads with their 95 % intervals, cold."
-        return (*words, means, *headline)
-    if facts.timings:
-        return _of_its_round(facts)
-    return _by_counters(facts)
+    if facts.timings and not facts.finals:
+        return _of_its_round(facts, best)
+    if not facts.timings:
+        return _by_counters(facts, best)
+    told: doc.Line = ("The best candidate ", best, ", measured again at the end, is ")
+    for index, final in enumerate(facts.finals):
+        verdict = doc.badge(timing_verdict(final.timing))
+        against = (verdict, " against ", doc.Code(final.beside), ": ")
+        told += (" and " if index else "", *against, *doc.speedup_line(final.timing.speedup))
+    told += (". These are geometric means over the workloads with their 95 % intervals, cold.",)
+    shipped = facts.best.shipped
+    return (*told, " It is ", doc.badge(shipped_words(shipped)), ".") if shipped else told
 
 
-def _beside(final: FinalTiming) -> doc.Line:
-    against = doc.badge(timing_verdict(final.timing)), " against ", doc.Code(final.beside), ": "
-    return *against, *doc.speedup_line(final.timing.speedup)
-
-
-def _of_its_round(facts: Facts) -> doc.Line:
-    best = doc.Code(short(facts.best.hash))
+def _of_its_round(facts: Facts, best: doc.Code) -> doc.Line:
     timing = facts.best.timings[-1].timing if facts.best.timings else None
     if timing is None:
         return ("The best candidate ", best, " was not timed; see its round for why it was kept.")
@@ -156,39 +127,32 @@ def _of_its_round(facts: Facts) -> doc.Line:
     )  # fmt: skip
 
 
-def _by_counters(facts: Facts) -> doc.Line:
-    best = doc.Code(short(facts.best.hash))
+def _by_counters(facts: Facts, best: doc.Code) -> doc.Line:
     before, after = facts.baseline.profile, facts.best.profile
     if before is None or after is None:
         return ("The best candidate is ", best, "; nothing was measured.")
-    words: list[doc.Inline] = ["The best candidate ", best, " against the baseline: "]
+    told: doc.Line = ("The best candidate ", best, " against the baseline: ")
     for index, name in enumerate(("sectors", "requests", "warp_instructions")):
-        old, new = before.total(name), after.total(name)
-        words += [
-            ", " if index else "",
-            name.replace("_", " "),
-            " ",
-            doc.number(old, count),
-            " to ",
-        ]
-        change = change_between(old, new) or "unchanged"
-        words += [doc.number(new, count), f" ({change})" if old else ""]
+        old, new = (doc.number(profile.total(name), count) for profile in (before, after))
+        change = change_between(old.value, new.value) or "unchanged"
+        told += (", " if index else "", name.replace("_", " "), " ", old, " to ", new)
+        told += (f" ({change})" if old.value else "",)
     why = "the emulator counts, and tells nothing of how long a kernel takes"
     if not facts.on_emulator:
         why = "nothing was timed"
-    return (*words, f". These are counters: {why}.")
+    return (*told, f". These are counters: {why}.")
 
 
-def _caveats(facts: Facts) -> doc.Line:
+def _caveats(facts: Facts) -> str:
     shown = [f.timing for f in facts.finals] or list(facts.timings)
     workloads = [w for t in shown for w in t.workloads]
     doubted = sum(bool(w.caveats) for w in workloads)
     invalidated = sum(w.invalidated for w in workloads)
     if not doubted:
-        return ("No caveat was raised about these measurements.",)
+        return "No caveat was raised about these measurements."
     text = f"Caveats were raised about {doubted} of {pluralised(len(workloads), 'measurement')}"
     text += f", and {invalidated} of them decide nothing" if invalidated else ""
-    return (text + "; each is marked in its table and explained under Caveats.",)
+    return text + "; each is marked in its table and explained under Caveats."
 
 
 @dataclass(frozen=True)
@@ -221,7 +185,7 @@ def write_report(
     return WrittenReport(
         html=_written(out / f"{name}.html", as_html(document)) if html else None,
         markdown=_written(out / f"{name}.md", as_markdown(document)) if markdown else None,
-        data=_written(out / f"{name}.json", as_json(document)) if data else None,
+        data=_written(out / f"{name}.json", doc.as_json(document)) if data else None,
         damage=session.damage_words(),
         trust=session.trust,
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from astra_tui.model.approval import ApprovalGate, Decision, Question
+from astra_tui.model.approval import ApprovalGate, Decision
 from astra_tui.model.events import SessionOpened
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.timing import Caveat, Timing
+from astra_tui.model.verdict import Comparison
 from astra_tui.present.timing import CaveatMarks
 from astra_tui.present.tones import Phrase
 from astra_tui.present.words import round_verdict
@@ -43,14 +44,20 @@ class ReportedProposal:
         """What was decided of it, of the plan first."""
         place = self.round.number, self.proposal.index
         asked = [q for q in self.state.questions.values() if (q.round, q.proposal) == place]
+        asked.sort(key=lambda q: (q.gate is not ApprovalGate.PLAN, q.attempt))
         known = self.state.decisions
-        return [known[q.id] for q in sorted(asked, key=_in_order) if q.id in known]
+        return [known[q.id] for q in asked if q.id in known]
 
     @property
     def candidate(self) -> CandidateState | None:
         """The source that was judged; None where there was none."""
         verdict = self.proposal.verdict
         return self.state.candidate(verdict.candidate) if verdict and verdict.candidate else None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What was measured of it against its base."""
+        return self.proposal.verdict.comparison if self.proposal.verdict else None
 
     @property
     def became_best(self) -> bool:
@@ -62,10 +69,6 @@ class ReportedProposal:
         """Its outcome; in doubt where its timing has a workload that lost."""
         verdict = self.proposal.verdict
         return round_verdict(self.state, verdict) if verdict else Phrase("not judged")
-
-
-def _in_order(question: Question) -> tuple[bool, int]:
-    return question.gate is not ApprovalGate.PLAN, question.attempt
 
 
 @dataclass(frozen=True)

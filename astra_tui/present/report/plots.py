@@ -15,7 +15,7 @@ import ziaplot
 
 from astra_tui.model.timing import Ratio, Timing
 from astra_tui.present import numbers
-from astra_tui.present.document import Figure, inline
+from astra_tui.present.document import Block, Figure, inline
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.tones import Tone, sign_of
 from astra_tui.present.words import timing_verdict
@@ -51,9 +51,8 @@ def log_ticks(values: Sequence[float]) -> list[float]:
     """Values for labels of a logarithmic axis that holds these: round ones where they are apart."""
     low, high = min(values), max(values)
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    factors = (
-        (1, 1.5, 2, 3, 5, 7) if len(decades) <= 3 else (1, 2, 5) if len(decades) <= 5 else (1,)
-    )
+    few = (1, 1.5, 2, 3, 5, 7) if len(decades) <= 3 else (1, 2, 5)
+    factors = few if len(decades) <= 5 else (1,)
     ticks = [t for p in decades for f in factors if low <= (t := f * 10.0**p) <= high]
     if len(ticks) >= 3:
         return ticks[:: 1 + len(ticks) // 12]
@@ -141,30 +140,27 @@ class _Plot:
 
 
 def _point(entry: ReportedProposal) -> _Point:
-    verdict = entry.proposal.verdict
-    comparison = verdict.comparison if verdict else None
     title = f"round {entry.label}, {entry.plan.title}: {entry.told.words}"
-    found = comparison.speedup if comparison else None
+    found = entry.comparison.speedup if entry.comparison else None
     return _Point(entry.label, title, entry.told.tone, entry.became_best, found)
 
 
 # -- speedups --------------------------------------------------------------------------------------
 
 
-def speedup_figure(facts: Facts) -> Figure | None:
+def speedup_figure(facts: Facts) -> list[Block]:
     """The speedup of every round's candidate with its interval, and of the winner at the end.
 
-    None where no round was timed.
+    Nothing where no round was timed.
     """
     points = [_point(entry) for entry in facts.reported]
     if not any(_ends(p.speedup) for p in points):
-        return None
+        return []
     for final in facts.finals:
         told = timing_verdict(final.timing)
         title = f"final, against {final.beside}: {told.words}"
-        points.append(
-            _Point(final.beside, title, told.tone, True, final.timing.speedup, is_final=True)
-        )
+        found = final.timing.speedup
+        points.append(_Point(final.beside, title, told.tone, True, found, is_final=True))
     title = "Speedup of each round against the version it started from"
     description = (
         "Time of the older version over that of the newer one, geometric mean over the workloads, "
@@ -173,7 +169,7 @@ def speedup_figure(facts: Facts) -> Figure | None:
     )
     if facts.finals:
         description += " After the rule: the best candidate, measured again."
-    return Figure(title, description, _speedups(points, title, description))
+    return [Figure(title, description, _speedups(points, title, description))]
 
 
 def _ends(found: Ratio | None) -> list[float]:
@@ -211,24 +207,24 @@ def _speedups(points: Sequence[_Point], title: str, description: str) -> str:
 # -- counters --------------------------------------------------------------------------------------
 
 
-def counters_figure(facts: Facts) -> Figure | None:
+def counters_figure(facts: Facts) -> list[Block]:
     """Counters of every round's candidate against the baseline's, a small drawing a counter.
 
-    None where fewer than two versions were counted.
+    Nothing where fewer than two versions were counted.
     """
     points = [_Point("0", "the baseline", Tone.PLAIN, True), *map(_point, facts.reported)]
     versions = [facts.baseline, *(entry.candidate for entry in facts.reported)]
     profiles = [v.profile if v and v.profile and v.profile.workloads else None for v in versions]
     first = profiles[0]
     if first is None or sum(p is not None for p in profiles) < 2:
-        return None
+        return []
     ratios = {
         name: [p.total(name) / first.total(name) if p else None for p in profiles]
         for name in COUNTERS
         if name != "bytes" and first.total(name) > 0
     }
     if not ratios:
-        return None
+        return []
     title = "Counters of each round against the baseline's"
     description = (
         "Each count over the baseline's, added up over the workloads, on a logarithmic axis; below "
@@ -236,7 +232,7 @@ def counters_figure(facts: Facts) -> Figure | None:
     )
     known = [max(r, _SMALLEST) for found in ratios.values() for r in found if r is not None]
     panels = (_counter(name, points, found, known, description) for name, found in ratios.items())
-    return Figure(title, description, f'<div class="panels">{"".join(panels)}</div>')
+    return [Figure(title, description, f'<div class="panels">{"".join(panels)}</div>')]
 
 
 def _counter(
@@ -269,10 +265,10 @@ def _counter(
 # -- times against the floor -----------------------------------------------------------------------
 
 
-def roofline_figure(facts: Facts) -> Figure | None:
+def roofline_figure(facts: Facts) -> list[Block]:
     """Times against what no kernel can go below on this GPU, a row for each workload.
 
-    None where the best candidate was not timed, or no floor was measured.
+    Nothing where the best candidate was not timed, or no floor was measured.
     """
     timings = {f.beside: f.timing for f in facts.finals}
     if not timings and facts.best.timings:
@@ -283,7 +279,7 @@ def roofline_figure(facts: Facts) -> Figure | None:
         if w.floor and is_plottable(w.floor.us) and is_plottable(w.cold.candidate_us)
     }
     if not rows:
-        return None
+        return []
     title = "Times against the floor, per workload"
     others = ", ".join(f"{sign} {name}" for name, sign in zip(timings, _OTHERS, strict=False))
     description = (
@@ -291,7 +287,7 @@ def roofline_figure(facts: Facts) -> Figure | None:
         "empty launch and a copy of the compulsory bytes, both measured on this GPU; ▲ the best "
         f"candidate; {others}. At the right: the share of the floor that the best reaches."
     )
-    return Figure(title, description, _roofline(rows, title, description))
+    return [Figure(title, description, _roofline(rows, title, description))]
 
 
 _OTHERS = {sign_of(tone): _COLOURS[tone] for tone in (Tone.CAUTION, Tone.PLAIN)}

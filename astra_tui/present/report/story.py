@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from astra_tui.model import events
-from astra_tui.model.approval import Decision
 from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.errors import UserError
 from astra_tui.model.ledger import ledger, score
 from astra_tui.model.plan import Observation
 from astra_tui.model.state import CandidateState, RoundState
 from astra_tui.present import document as doc
-from astra_tui.present.document import number
-from astra_tui.present.numbers import change, decimal, pluralised, points, ratio, short
+from astra_tui.present import numbers, words
+from astra_tui.present.numbers import pluralised, short
 from astra_tui.present.report.facts import Facts, ReportedProposal
+from astra_tui.present.report.measured import round_timing
 from astra_tui.present.report.plots import speedup_figure
-from astra_tui.present.report.timings import round_timings
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import (
-    decision_words,
-    plan_words,
-    score_words,
-    stands_on,
-    where_measured,
-)
 from astra_tui.sessions.folder import read_blob
 
 _SHOWN_REASONS = 3
@@ -30,31 +22,24 @@ _SHOWN_REASONS = 3
 
 def story_section(facts: Facts) -> doc.Section:
     """An overview in a table and a plot, then a section for each round."""
-    blocks: list[doc.Block] = []
-    if facts.reported:
-        blocks.append(_overview(facts))
-    figure = speedup_figure(facts)
-    if figure is not None:
-        blocks.append(figure)
-    blocks += _said(facts)
+    blocks = [_overview(facts)] if facts.reported else []
+    blocks += [*speedup_figure(facts), *_said(facts)]
     blocks += [_round(facts, r) for r in facts.state.rounds]
     return doc.Section("Rounds", "rounds", tuple(blocks))
 
 
-def _overview(facts: Facts) -> doc.Table:
+def _overview(facts: Facts) -> doc.Block:
     timed = bool(facts.timings)
     columns = ["round", "plan", "written by", "outcome"]
     columns += ["speedup (95 % interval)"] if timed else []
-    rows: list[tuple[doc.Cell, ...]] = []
+    rows: list[doc.Row] = []
     for entry in facts.reported:
-        verdict = entry.proposal.verdict
-        comparison = verdict.comparison if verdict else None
-        outcome: list[doc.Inline] = [doc.badge(entry.told)]
-        outcome += [where_measured(entry.round, verdict)]
-        outcome += [", the new best"] if entry.became_best else []
+        where = words.where_measured(entry.round, entry.proposal.verdict)
         by = facts.state.written_by(entry.round.number, entry.proposal.index)
-        found = doc.speedup_line(comparison.speedup if comparison else None)
-        rows.append((entry.label, entry.plan.title, by, tuple(outcome), *([found] * timed)))
+        found = doc.speedup_line(entry.comparison.speedup if entry.comparison else None)
+        outcome: doc.Line = (doc.badge(entry.told), where)
+        outcome += (", the new best",) if entry.became_best else ()
+        rows.append((entry.label, entry.plan.title, by, outcome, *([found] * timed)))
     base = "the version it started from"
     return doc.table(columns, rows, f"All plans; every outcome is against {base}")
 
@@ -76,86 +61,68 @@ def _said(facts: Facts) -> list[doc.Block]:
 
 def _round(facts: Facts, round_: RoundState) -> doc.Section:
     reported = [t for t in facts.reported if t.round.number == round_.number]
-    blocks: list[doc.Block] = []
     if round_.number == 0:
-        blocks += _baseline(facts)
+        title = "Round 0: the baseline"
+        blocks = _baseline(facts)
     else:
-        blocks += doc.paragraphs(f"From {stands_on(round_)}.")
+        plans = "; ".join(t.plan.title for t in reported) or "no plan"
+        title = f"Round {round_.number}: {plans}"
+        blocks = [*doc.paragraphs(f"From {words.stands_on(round_)}.")]
     for entry in reported:
         blocks += _entry(facts, entry)
     if round_.no_plan:
         blocks.append(doc.Paragraph((doc.Strong("No further plan: "), round_.no_plan)))
     if round_.refused:
-        title = f"Moves that do not apply ({len(round_.refused)})"
-        blocks.append(doc.Details(title, tuple(doc.items(*round_.refused))))
+        refused = f"Moves that do not apply ({len(round_.refused)})"
+        blocks.append(doc.Details(refused, tuple(doc.items(*round_.refused))))
     if not round_.closed:
-        blocks.append(doc.Paragraph(("The session ended before this round did.",)))
-    return doc.Section(_title(round_, reported), f"round-{round_.number}", tuple(blocks))
-
-
-def _title(round_: RoundState, reported: list[ReportedProposal]) -> str:
-    if round_.number == 0:
-        return "Round 0: the baseline"
-    plans = "; ".join(t.plan.title for t in reported) or "no plan"
-    return f"Round {round_.number}: {plans}"
+        blocks += doc.paragraphs("The session ended before this round did.")
+    return doc.Section(title, f"round-{round_.number}", tuple(blocks))
 
 
 def _baseline(facts: Facts) -> list[doc.Block]:
-    check = facts.baseline.check
+    check, hash_ = facts.baseline.check, facts.baseline.hash
     verdict = f"Its check {check.verdict.value}: {check.message}" if check else "It was not checked"
-    told = doc.paragraphs((doc.Code(short(facts.baseline.hash)), f" {verdict}."))
-    own = [t.timing for t in facts.baseline.timings if t.timing.base == facts.baseline.hash]
-    return [*told, *round_timings(facts, own)]
+    told = doc.paragraphs((doc.Code(short(hash_)), f" {verdict}."))
+    own = [t.timing for t in facts.baseline.timings if t.timing.base == hash_]
+    return [*told, *(round_timing(facts, timing) for timing in own)]
 
 
 def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
-    blocks: list[doc.Block] = [_plan_head(entry), _plan_body(facts, entry)]
-    blocks += doc.items(*map(_decision, entry.decisions))
-    blocks += _attempts(entry)
-    blocks += _verdict(entry)
-    blocks.append(_prediction(facts, entry))
+    blocks: list[doc.Block] = [*_plan(facts, entry)]
+    said = map(words.decision_words, entry.decisions)
+    blocks += doc.items(*(f"{each[0].upper()}{each[1:]}" for each in said))
+    blocks += [*_attempts(entry), *_verdict(entry), _prediction(facts, entry)]
     if entry.candidate is not None:
         for analysis in entry.candidate.analyses:
-            words = f"{analysis.role} agent, {analysis.author.describe()}:"
-            blocks += [doc.Paragraph((words,)), doc.Quote(analysis.text)]
+            blocks += doc.paragraphs(f"{analysis.role} agent, {analysis.author.describe()}:")
+            blocks.append(doc.Quote(analysis.text))
         own = [t.timing for t in entry.candidate.timings if not t.final]
-        blocks += round_timings(facts, own)
+        blocks += [round_timing(facts, timing) for timing in own]
     return blocks
 
 
-def _plan_head(entry: ReportedProposal) -> doc.Paragraph:
+def _plan(facts: Facts, entry: ReportedProposal) -> tuple[doc.Block, ...]:
     proposal, plan = entry.proposal, entry.plan
-    words: list[doc.Inline] = [doc.Strong(f"Plan {entry.label}: "), plan.title]
-    words.append(f", {plan_words(plan, proposal.author.describe())}")
+    head = f", {words.plan_words(plan, proposal.author.describe())}"
     if plan != proposal.plan:
-        words.append(f". The engineer edited it; it was proposed as: {proposal.plan.title}")
-    return doc.Paragraph((*words, "."))
-
-
-def _plan_body(facts: Facts, entry: ReportedProposal) -> doc.Items:
-    plan, base = entry.plan, facts.state.candidate(entry.round.base)
-    lines: list[doc.Line] = [(doc.Strong("Bottleneck: "), plan.bottleneck)]
-    lines += [_evidence(observation, base) for observation in plan.observations]
-    lines.append((doc.Strong("Change: "), plan.change))
-    return doc.Items(tuple(lines))
+        head += f". The engineer edited it; it was proposed as: {proposal.plan.title}"
+    base = facts.state.candidate(entry.round.base)
+    body: list[doc.Line] = [(doc.Strong("Bottleneck: "), plan.bottleneck)]
+    body += [_evidence(observation, base) for observation in plan.observations]
+    body.append((doc.Strong("Change: "), plan.change))
+    title = doc.Strong(f"Plan {entry.label}: "), plan.title, head, "."
+    return doc.Paragraph(title), doc.Items(tuple(body))
 
 
 def _evidence(observation: Observation, base: CandidateState) -> doc.Line:
     found = check_citations(observation, base)
-    words: list[doc.Inline] = [doc.Strong("Evidence: "), observation.sentence]
-    wrong = [
-        reading.describe() for reading in found if reading.standing is not CitationStatus.AGREES
-    ]
+    told: doc.Line = (doc.Strong("Evidence: "), observation.sentence)
+    wrong = [r.describe() for r in found if r.standing is not CitationStatus.AGREES]
     if wrong:
-        words += [" ", doc.Badge("not as in the profile", Tone.CAUTION), f" {'; '.join(wrong)}"]
-    elif found:
-        words += [" ", doc.Badge("as in the profile", Tone.GOOD)]
-    return tuple(words)
-
-
-def _decision(decision: Decision) -> doc.Line:
-    words = decision_words(decision)
-    return (f"{words[0].upper()}{words[1:]}",)
+        doubt = doc.Badge("not as in the profile", Tone.CAUTION)
+        return *told, " ", doubt, f" {'; '.join(wrong)}"
+    return (*told, " ", doc.Badge("as in the profile", Tone.GOOD)) if found else told
 
 
 def _attempts(entry: ReportedProposal) -> list[doc.Block]:
@@ -163,9 +130,8 @@ def _attempts(entry: ReportedProposal) -> list[doc.Block]:
     for attempt in entry.proposal.attempts:
         if isinstance(attempt, events.CodeWritten):
             new = attempt.summary and attempt.summary != entry.plan.change
-            summary = f": {attempt.summary}" if new else ""
-            head: doc.Line = (doc.Strong("Code: "), doc.Code(short(attempt.candidate)))
-            lines.append((*head, f" by {attempt.author.describe()}{summary}"))
+            by = f" by {attempt.author.describe()}" + (f": {attempt.summary}" if new else "")
+            lines.append((doc.Strong("Code: "), doc.Code(short(attempt.candidate)), by))
         else:
             lines.append((doc.Strong("No code: "), attempt.reason))
     return doc.items(*lines)
@@ -173,58 +139,57 @@ def _attempts(entry: ReportedProposal) -> list[doc.Block]:
 
 def _verdict(entry: ReportedProposal) -> list[doc.Block]:
     verdict = entry.proposal.verdict
-    words: list[doc.Inline] = [doc.Strong("Verdict: "), doc.badge(entry.told)]
-    words.append(", the new best" if entry.became_best else where_measured(entry.round, verdict))
-    if verdict is None:
-        return [doc.Paragraph(tuple(words))]
-    shown, more = verdict.reasons[:_SHOWN_REASONS], verdict.reasons[_SHOWN_REASONS:]
-    if shown:
-        words.append(f": {'; '.join(shown)}.")
-    blocks: list[doc.Block] = [doc.Paragraph(tuple(words))]
+    where = words.where_measured(entry.round, verdict)
+    told: doc.Line = (doc.Strong("Verdict: "), doc.badge(entry.told))
+    told += (", the new best" if entry.became_best else where,)
+    reasons = verdict.reasons if verdict else ()
+    shown, more = reasons[:_SHOWN_REASONS], reasons[_SHOWN_REASONS:]
+    blocks: list[doc.Block] = [
+        *doc.paragraphs((*told, f": {'; '.join(shown)}.") if shown else told)
+    ]
     if more:
-        told = pluralised(len(more), "further reason")
-        blocks.append(doc.Details(told, tuple(doc.items(*more))))
+        further = pluralised(len(more), "further reason")
+        blocks.append(doc.Details(further, tuple(doc.items(*more))))
     return blocks
 
 
 def _prediction(facts: Facts, entry: ReportedProposal) -> doc.Table:
-    predicted = entry.plan.prediction
-    verdict = entry.proposal.verdict
-    comparison = verdict.comparison if verdict else None
+    predicted, comparison = entry.plan.prediction, entry.comparison
     found = score(predicted, comparison) if comparison else None
-    name = predicted.counter.value.replace("_", " ")
-    told = doc.badge(score_words(found)) if found else "not measured"
-    less = doc.Number(predicted.counter_ratio - 1, change(predicted.counter_ratio))
-    rows: list[tuple[doc.Cell, ...]] = [(name, less, told)]
+    told = doc.badge(words.score_words(found)) if found else "not measured"
+    less = doc.Number(predicted.counter_ratio - 1, numbers.change(predicted.counter_ratio))
+    rows: list[doc.Row] = [(predicted.counter.value.replace("_", " "), less, told)]
     if facts.timings:
-        speedup = comparison.speedup if comparison else None
-        low, high = predicted.speedup or (None, None)
-        bounds: doc.Line = (number(low, ratio), " to ", number(high, ratio)) if low and high else ()
-        rows.append(("speedup", bounds, doc.speedup_line(speedup) or "not measured"))
+        speedup = doc.speedup_line(comparison.speedup if comparison else None)
+        ends = [doc.number(end, numbers.ratio) for end in predicted.speedup or ()]
+        bounds: doc.Line = (ends[0], " to ", ends[1]) if ends else ()
+        rows.append(("speedup", bounds, speedup or "not measured"))
     columns = ("what", "predicted", "measured")
     return doc.table(columns, rows, f"Prediction of round {entry.label}")
 
 
 def ledger_section(facts: Facts) -> doc.Section:
     """How far the authors' predictions can be trusted."""
-    rows: list[tuple[doc.Cell, ...]] = []
+    rows: list[doc.Row] = []
     for entry in ledger(facts.state):
         author, error, log = f"{entry.team} {entry.model}".strip(), None, None
         if entry.mean_error is not None:
-            error = doc.Number(100 * entry.mean_error, points(entry.mean_error))
+            error = doc.Number(100 * entry.mean_error, numbers.points(entry.mean_error))
         if entry.mean_log_error is not None:
-            log = number(entry.mean_log_error, decimal, 3)
+            log = doc.number(entry.mean_log_error, numbers.decimal, 3)
         rows.append((author, entry.plans, entry.measured, entry.better, error, log))
+    if not rows:
+        return doc.Section("Predictions", "ledger", doc.paragraphs("No plan was proposed."))
     columns = ("author", "plans", "measured", "better", "mean error", "mean |ln error|")
     text = (
         "Each plan predicts how one counter changes. The mean error is in percentage points; of "
         "|ln(measured over predicted)|, 0 is exact and 0.69 is off by a factor of two."
     )
-    if not rows:
-        return doc.Section("Predictions", "ledger", (doc.Paragraph(("No plan was proposed.",)),))
     predictions = doc.table(columns, rows, "Predictions against measurements")
-    return doc.Section("Predictions", "ledger", (doc.Paragraph((text,)), predictions))
+    return doc.Section("Predictions", "ledger", (*doc.paragraphs(text), predictions))
 
+
+# -- sources ---------------------------------------------------------------------------------------
 
 LONGEST_SOURCE = 200_000
 """Longer sources, in characters, are not shown; kernels of our tasks have some 5,000."""
@@ -233,20 +198,19 @@ LONGEST_SOURCE = 200_000
 def sources_section(facts: Facts) -> doc.Section:
     """The diff from the baseline to the best, each accepted step, and both sources."""
     first, last = facts.baseline.hash, facts.best.hash
-    if not facts.state.has_better:
-        blocks: tuple[doc.Block, ...] = (
-            doc.Paragraph(("The best is the baseline: nothing changed.",)),
-        )
-        return doc.Section("Sources", "sources", (*blocks, _whole(facts, "baseline", first)))
-    steps = [t for t in facts.reported if t.became_best and t.proposal.verdict]
-    names = [(f"Round {t.label}: {t.plan.title}", t.round.base, t.round.best) for t in steps]
-    shown: list[doc.Block] = [doc.Paragraph(("From the baseline to the best:",))]
-    shown.append(_change(facts, first, last))
-    if names and len(names) > 1:
-        shown.append(doc.Paragraph(("The accepted steps, each from the version before it:",)))
-        shown += [doc.Details(title, (_change(facts, old, new),)) for title, old, new in names]
-    shown += [_whole(facts, "best", last), _whole(facts, "baseline", first)]
-    return doc.Section("Sources", "sources", tuple(shown))
+    blocks: list[doc.Block] = []
+    if facts.state.has_better:
+        steps = [t for t in facts.reported if t.became_best and t.proposal.verdict]
+        names = [(f"Round {t.label}: {t.plan.title}", t.round.base, t.round.best) for t in steps]
+        blocks += [*doc.paragraphs("From the baseline to the best:"), _change(facts, first, last)]
+        if len(names) > 1:
+            blocks += doc.paragraphs("The accepted steps, each from the version before it:")
+            blocks += [doc.Details(name, (_change(facts, old, new),)) for name, old, new in names]
+        blocks.append(_whole(facts, "best", last))
+    else:
+        blocks += doc.paragraphs("The best is the baseline: nothing changed.")
+    blocks.append(_whole(facts, "baseline", first))
+    return doc.Section("Sources", "sources", tuple(blocks))
 
 
 def _change(facts: Facts, old: str, new: str) -> doc.Block:

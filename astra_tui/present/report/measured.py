@@ -1,0 +1,282 @@
+"""What was measured: times of the winner and of the rounds, counters, and the tests."""
+
+from __future__ import annotations
+
+from astra_tui.model.check import CheckVerdict
+from astra_tui.model.state import CandidateState
+from astra_tui.model.timing import Timing
+from astra_tui.model.verdict import Profile
+from astra_tui.present import document as doc
+from astra_tui.present import numbers
+from astra_tui.present.checks import diagnostics_blocks, failures_blocks, open_conditions_blocks
+from astra_tui.present.numbers import dimensions, pluralised, short
+from astra_tui.present.report.facts import Facts
+from astra_tui.present.report.plots import counters_figure, roofline_figure
+from astra_tui.present.timing import Names, cold_table, other_tables, shipped_blocks, timing_blocks
+from astra_tui.present.words import timing_verdict
+from astra_tui.sessions.summary import COUNTERS
+
+_PROTOCOLS = (
+    "Two protocols. Paired graph replay captures both versions in CUDA graphs and replays them in "
+    "turn, in random order over rotated buffers; cold, where every launch finds its data outside "
+    "the L2 cache, decides, and warm stands next to it. The Astra paper's protocol (arXiv "
+    "2509.07506, section 4.1) is 20 warm-ups and 100 launches from the host with an event pair "
+    "around each, and the arithmetic mean; it times the launch path as well and has no interval. A "
+    "speedup is the time of the older version over that of the newer one."
+)
+
+
+def timing_section(facts: Facts) -> doc.Section | None:
+    """The winner against baseline.cu and tuned.cu, per workload; None where nothing was timed.
+
+    Timings of the rounds are in their rounds.
+    """
+    if not facts.timings:
+        return None
+    blocks: list[doc.Block] = [*doc.paragraphs(_PROTOCOLS)]
+    if not facts.finals:
+        ended = "the session ended before that"
+        why = ended if facts.state.has_better else "the best is the baseline"
+        told = f"Nothing was measured again at the end: {why}. Each round has its own."
+        blocks += doc.paragraphs(told)
+    for final in facts.finals:
+        names = Names(final.beside, "Best", final.beside, "best")
+        blocks += timing_blocks(final.timing, names, facts.marks)
+    if facts.best.shipped is not None:
+        blocks += shipped_blocks(facts.best.shipped)
+    blocks += roofline_figure(facts)
+    return doc.Section("Times per workload", "times", tuple(blocks))
+
+
+def round_timing(facts: Facts, timing: Timing) -> doc.Details:
+    """The timing of a candidate that is no final one, folded away."""
+    base = "itself" if timing.base == timing.candidate else short(timing.base)
+    names = Names(base, short(timing.candidate), "before", "candidate")
+    title = f"Times of {names.candidate} against {base}"
+    cold = cold_table(timing, f"{title}: paired, cold (decides)", names, facts.marks)
+    workloads = pluralised(len(timing.workloads), "workload")
+    summary = f"{title}: {timing_verdict(timing).words}, {workloads}"
+    return doc.Details(summary, (cold, *other_tables(timing, title, names)))
+
+
+def caveat_section(facts: Facts) -> doc.Section | None:
+    """Every caveat about a measurement; None where nothing was timed."""
+    if not facts.timings:
+        return None
+    if not facts.caveats:
+        text = "No measurement is marked: the gates on clocks, power, heat, drift and others held."
+        return doc.Section("Caveats", "caveats", doc.paragraphs(text))
+    rows: list[doc.Row] = []
+    for number, caveat in enumerate(facts.caveats, start=1):
+        voids = doc.Strong("the measurement decides nothing")
+        weight = voids if caveat.invalidates else "shown, the verdict stands"
+        marked = [w for t in facts.timings for w in t.workloads if caveat in w.caveats]
+        names = list(dict.fromkeys(w.workload for w in marked))
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        where = f"{len(marked)}: {', '.join(names[:4])}{more}"
+        kind = caveat.kind.replace("_", " ")
+        rows.append((f"[{number}]", kind, caveat.message, weight, where))
+    anchors = tuple(f"caveat-{number}" for number in range(1, len(rows) + 1))
+    columns = ("mark", "kind", "what was seen", "weight", "measurements")
+    title = "Reasons not to trust a measurement fully"
+    return doc.Section("Caveats", "caveats", (doc.table(columns, rows, title, anchors=anchors),))
+
+
+def protocol_table(facts: Facts) -> list[doc.Block]:
+    """How each workload was measured, from its latest timing."""
+    latest = {w.workload: w for t in facts.timings for w in t.workloads}
+    rows = [
+        (f"{w.workload} {w.dtype.value}", dimensions(w.dims), w.cold.speedup.rounds, w.launches,
+         w.buffer_sets, doc.number(w.offset_us, numbers.microseconds),
+         doc.number(w.sm_mhz, numbers.decimal, 0) if w.sm_mhz else "not read", w.verified_sets)
+        for w in latest.values()
+    ]  # fmt: skip
+    columns = (
+        "workload", "dimensions", "pairs of rounds", "launches a graph", "buffer sets",
+        "offset taken off, us", "SM clock, MHz", "buffer sets verified",
+    )  # fmt: skip
+    caption = "How it was measured: the latest timing of each workload"
+    return [doc.table(columns, rows, caption)] if rows else []
+
+
+# -- counters --------------------------------------------------------------------------------------
+
+_COUNTED = (
+    "Counted by the emulator, at fewer rows where a workload has many: memory counters equal the "
+    "hardware's, instructions are PTX instructions once a warp and order versions only. Less is "
+    "better."
+)
+_MOST_WASTED = 8
+
+
+def counters_section(facts: Facts) -> doc.Section | None:
+    """Totals of every version, and the best per workload; None where nothing was counted."""
+    named = [("baseline", facts.baseline)]
+    named += [(f"round {t.label}", t.candidate) for t in facts.reported if t.candidate]
+    counted = [
+        (n, c.hash, c.profile) for n, c in named if c.profile is not None and c.profile.workloads
+    ]
+    if not counted:
+        return None
+    rows: list[doc.Row] = [
+        (name, doc.Code(short(hash_)), *(profile.total(n) for n in COUNTERS))
+        for name, hash_, profile in counted
+    ]
+    workloads = pluralised(len(counted[0][2].workloads), "workload")
+    columns = ("version", "source", *(n.replace("_", " ") for n in COUNTERS))
+    blocks: list[doc.Block] = [
+        *doc.paragraphs(_COUNTED + " The emulator gives no time." * facts.on_emulator),
+        doc.table(columns, rows, f"All counters, added up over {workloads}"),
+        *counters_figure(facts),
+    ]
+    before, after = facts.baseline.profile, facts.best.profile
+    if before is not None and after is not None and after.workloads:
+        blocks.append(_workloads(before, after))
+        blocks += _wasted(before, "baseline") + _wasted(after, "best")
+        blocks += _resources(after)
+    return doc.Section("Counters", "counters", tuple(blocks))
+
+
+def _workloads(before: Profile, after: Profile) -> doc.Table:
+    old = {w.workload: w for w in before.workloads}
+    rows: list[list[doc.Cell]] = []
+    for new in after.workloads:
+        was = old.get(new.workload)
+        cells: list[doc.Cell] = [new.workload, dimensions(new.dims)]
+        for name in ("sectors", "requests", "warp_instructions"):
+            value = int(getattr(new.counters, name))
+            first = int(getattr(was.counters, name)) if was else 0
+            cells += [first if was else None, value, doc.changed(first, value)]
+        rows.append(cells)
+    columns = (
+        "workload", "counted at", "sectors before", "after", "change", "requests before", "after",
+        "change", "instructions before", "after", "change",
+    )  # fmt: skip
+    return doc.table(columns, rows, "Baseline (before) and best (after), per workload")
+
+
+def _wasted(profile: Profile, name: str) -> list[doc.Block]:
+    """What one version moves in vain."""
+    if not any(w.traffic for w in profile.workloads):
+        return []
+    found = profile.wasted
+    if not found:
+        return [*doc.paragraphs(f"The {name} moves nothing in vain.")]
+    listed = doc.first([r.describe() for r in found], _MOST_WASTED)
+    return [*doc.paragraphs(f"What the {name} moves in vain:"), *doc.items(*listed)]
+
+
+def _resources(profile: Profile) -> list[doc.Block]:
+    """Launches and kernels of the best."""
+    launches = [
+        (w.workload, ", ".join(w.kernels), w.blocks, w.threads,
+         doc.number(w.counters.sector_efficiency, numbers.percent))
+        for w in profile.workloads
+    ]  # fmt: skip
+    columns = ("workload", "kernels", "blocks", "threads a block", "asked for of moved bytes")
+    blocks: list[doc.Block] = [doc.table(columns, launches, "Launches of the best")]
+    if profile.kernels:
+        kernels = [
+            (doc.Code(k.kernel), k.registers, k.spill_bytes, k.shared_bytes,
+             doc.number(k.occupancy, numbers.percent))
+            for k in profile.kernels
+        ]  # fmt: skip
+        columns = ("kernel", "registers", "spilled bytes", "shared bytes", "occupancy")
+        blocks.append(doc.table(columns, kernels, "Kernels of the best"))
+    missing = (f"Not told: {what}: {why}." for what, why in profile.missing.items())
+    return [*blocks, *doc.paragraphs(*missing)]
+
+
+# -- tests -----------------------------------------------------------------------------------------
+
+_MAX_DIAGNOSTICS = 20
+_COMPARED = (
+    "Outputs are compared with a float64 reference. The worst error is a fraction of what is "
+    "allowed there: above the bound the output is wrong. Fakes are outputs that no honest kernel "
+    "would produce; the cases of a check have to reject them."
+)
+
+
+def checks_section(facts: Facts) -> doc.Section:
+    """A row for each version that was checked, under its first name, and the cases that failed."""
+    named = {facts.baseline.hash: "baseline"}
+    for entry in facts.reported:
+        for attempt in entry.proposal.attempts:
+            if hash_ := getattr(attempt, "candidate", ""):
+                named.setdefault(hash_, f"round {entry.label}")
+    for final in facts.finals:
+        named.setdefault(final.timing.base, final.beside)
+    versions = [(name, facts.state.candidate(hash_)) for hash_, name in named.items()]
+    checked = [(name, version) for name, version in versions if version.check is not None]
+    if not checked:
+        return doc.Section("Tests", "tests", doc.paragraphs("Nothing was checked."))
+    columns = (
+        "version", "source", "verdict", "cases passed", "worst error", "bound", "in case",
+        "bit for bit", "fakes caught", "seconds",
+    )  # fmt: skip
+    rows = (_check_row(name, version) for name, version in checked)
+    blocks = [*doc.paragraphs(_COMPARED), doc.table(columns, rows, "Checks"), *_rulings(checked)]
+    blocks += [d for name, version in checked for d in _failures(name, version)]
+    return doc.Section("Tests", "tests", tuple(blocks))
+
+
+def _check_row(name: str, version: CandidateState) -> doc.Row:
+    check = version.check
+    assert check is not None
+    passed = sum(r.outcome.ok for r in version.results)
+    worst = [(r, r.worst) for r in version.results if r.worst is not None]
+    case, error = max(worst, key=lambda w: w[1].error / (w[1].allowed or 1.0), default=(None, None))
+    bitwise = sum(p.ok and p.bitwise for p in check.properties)
+    caught = sum(f.caught for f in check.fakes)
+    return (
+        name,
+        doc.Code(short(version.hash)),
+        doc.badge(check.verdict),
+        f"{passed:,} of {version.cases:,}",
+        doc.number(error.error, numbers.decimal, 3) if error else None,
+        doc.number(error.allowed, numbers.decimal, 2) if error else None,
+        case.case.id if case else None,
+        f"{bitwise} of {len(check.properties)} properties" if check.properties else None,
+        f"{caught} of {len(check.fakes)}" if check.fakes else None,
+        doc.number(check.seconds, numbers.decimal),
+    )
+
+
+def _rulings(checked: list[tuple[str, CandidateState]]) -> list[doc.Block]:
+    """What an engineer accepts in task.toml, and the findings that these rulings let pass."""
+    accepted = (r for _, v in checked for r in (v.check.accepted if v.check else ()))
+    rulings = dict.fromkeys(f"Accepted in task.toml: {r.describe()}" for r in accepted)
+    passed = dict.fromkeys(
+        (name, found.describe())
+        for name, version in checked
+        for result in version.results
+        for found in result.findings
+        if found.accepted
+    )
+    found = doc.table(("version", "finding"), passed, "Findings that were accepted")
+    return [*doc.paragraphs(*rulings), *([found] if passed else [])]
+
+
+def _failures(name: str, version: CandidateState) -> list[doc.Block]:
+    """What failed, what was left open, and how each workload went at its own size."""
+    check, compilation = version.check, version.compilation
+    assert check is not None
+    folded: dict[str, list[doc.Block]] = {}
+    if compilation is not None and not compilation.ok:
+        said = diagnostics_blocks(compilation.diagnostics[:_MAX_DIAGNOSTICS])
+        folded[f"{name} does not compile"] = said
+    if version.failures:
+        title = f"{name}: {pluralised(len(version.failures), 'failed case')}"
+        folded[title] = failures_blocks(version.failures)
+    blocks: list[doc.Block] = [doc.Details(title, tuple(part)) for title, part in folded.items()]
+    if check.verdict in (CheckVerdict.INCONCLUSIVE, CheckVerdict.UNSUPPORTED):
+        blocks += doc.paragraphs(f"{name}: {check.message}")
+    if check.open_conditions:
+        title = f"{name}: {pluralised(len(check.open_conditions), 'open condition')}"
+        blocks.append(doc.Details(title, tuple(open_conditions_blocks(check.open_conditions))))
+    if check.full_size:
+        rows = ((r.workload, doc.badge(r.outcome), r.message, r.extent) for r in check.full_size)
+        columns = ("workload", "outcome", "message", "how much ran")
+        run = doc.table(columns, rows, f"Workloads of {name} at their own sizes")
+        blocks.append(doc.Details(f"{name}: workloads at their own sizes", (run,)))
+    return blocks
