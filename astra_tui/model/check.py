@@ -7,14 +7,14 @@ from enum import StrEnum
 
 import msgspec
 
+from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import Finding
 from astra_tui.model.sanitizer import SanitizerReport
-from astra_tui.model.task.acceptance import Acceptance
-from astra_tui.model.task.values import Values
 from astra_tui.model.timing import Positive
+from astra_tui.model.values import Values
 
 PATH_OF = "path of workload "
 OWN_SIZE_OF = "own size of workload "

@@ -11,6 +11,7 @@ from typing import Union
 
 import msgspec
 
+from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.approval import Decision, Question
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
@@ -31,7 +32,6 @@ from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import Role, RunSettings
-from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Profile, RoundVerdict

@@ -24,14 +24,10 @@ from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import Role, ToolLimits
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing
-from astra_tui.model.verdict import Outcome, Profile
+from astra_tui.model.verdict import REJECTED_BEFORE, Outcome, Profile
 
 OnText = Callable[[str, str, bool], None]
 """Told of each piece of an answer: role, text, and whether all before it is void."""
-
-
-REJECTED_BEFORE = "you rejected it in round"
-"""What the reason begins with for which something rejected is not proposed again."""
 
 
 @dataclass(frozen=True)

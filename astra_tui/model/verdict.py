@@ -133,6 +133,10 @@ class Outcome(StrEnum):
         return self in (Outcome.BETTER, Outcome.SAME, Outcome.WORSE, Outcome.INCONCLUSIVE)
 
 
+REJECTED_BEFORE = "you rejected it in round"
+"""What the reason begins with for which something rejected is not proposed again."""
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """Counters of a candidate and those of the version it started from."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from astra_tui.model.timing import Ratio
 from astra_tui.model.visible import harmless
@@ -21,22 +21,19 @@ from astra_tui.present.tones import Phrase, Tone, tone_of_change
 from astra_tui.present.words import phrase_of
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(msgspec.Struct, frozen=True):
     """A name, hash or command."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Strong:
+class Strong(msgspec.Struct, frozen=True):
     """Words that matter."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(msgspec.Struct, frozen=True):
     """A value of the journal as it is shown; the HTML carries the exact one too."""
 
     value: float
@@ -44,16 +41,14 @@ class Number:
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True)
-class Badge:
+class Badge(msgspec.Struct, frozen=True):
     """An outcome or a verdict."""
 
     text: str
     tone: Tone
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """A reference to the section or the row with this anchor."""
 
     text: str
@@ -111,8 +106,7 @@ def speedup_line(found: Ratio | None) -> Line:
     return (number(found.value, ratio), " ", *interval(found)) if found else ()
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(msgspec.Struct, frozen=True):
     """One paragraph."""
 
     line: Line
@@ -123,15 +117,13 @@ def paragraphs(*texts: str | Line) -> tuple[Paragraph, ...]:
     return tuple(Paragraph((t,) if isinstance(t, str) else t) for t in texts if t)
 
 
-@dataclass(frozen=True)
-class Quote:
+class Quote(msgspec.Struct, frozen=True):
     """What a model or an engineer wrote, line by line."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Items:
+class Items(msgspec.Struct, frozen=True):
     """A list of short lines."""
 
     lines: tuple[Line, ...]
@@ -148,8 +140,7 @@ def items(*texts: str | Line) -> list[Block]:
     return [Items(tuple((t,) if isinstance(t, str) else t for t in texts))] if texts else []
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Rows of cells, of which the first is the row's header; see `table`.
 
     Where no column has a name, there is no row of names. `anchors` names rows that links lead to.
@@ -232,24 +223,21 @@ def counter_row(name: str, before: int | None, now: int) -> Row:
     return name.replace("_", " "), before, now, change
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """Lines as they are, set in a fixed width. With a heading they are in columns."""
 
     heading: str
     lines: tuple[Phrase, ...]
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A line, and set in below it what belongs to it."""
 
     line: Line
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True):
     """A drawing; `description` says in words what it shows. Its numbers are in a table nearby."""
 
     title: str
@@ -257,15 +245,13 @@ class Figure:
     svg: str
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """A whole kernel source."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Diff:
+class Diff(msgspec.Struct, frozen=True):
     """How one source became another."""
 
     old_name: str
@@ -274,8 +260,7 @@ class Diff:
     new: str
 
 
-@dataclass(frozen=True)
-class Details:
+class Details(msgspec.Struct, frozen=True):
     """Parts that are folded away under a line of summary; `long` ones stay so in print."""
 
     summary: str
@@ -283,8 +268,7 @@ class Details:
     long: bool = False
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A titled part; sections inside of it are one level lower. Links lead to its anchor."""
 
     title: str
@@ -297,8 +281,7 @@ Block = (
 )
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A whole report."""
 
     title: str
@@ -342,8 +325,8 @@ def as_json(document: Document) -> str:
 
 
 def _data(part: Any) -> Any:
-    if is_dataclass(part):
-        named = {f.name: _data(getattr(part, f.name)) for f in fields(part)}
+    if isinstance(part, msgspec.Struct):
+        named = {name: _data(getattr(part, name)) for name in part.__struct_fields__}
         return {"kind": type(part).__name__.lower(), **named}
     if isinstance(part, tuple):
         return [_data(one) for one in part]

@@ -8,11 +8,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
 import platformdirs
 
 from astra_tui.model.approval import Answer, AnswerRefused
@@ -305,8 +305,7 @@ async def _welcome(path: Path, reader: asyncio.StreamReader) -> Welcome:
     return welcome
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True):
     """A text in a file, alone in a folder that only its user can read."""
 
     file: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -145,8 +144,7 @@ def _by_hash(state: SessionState, start: str) -> str:
     return found[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A plan on the way from the baseline to a candidate, as it was decided, and its result.
 
     `measured` is None where the plan's counter was not measured.
@@ -158,8 +156,7 @@ class Step:
     measured: Score | None
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(msgspec.Struct, frozen=True):
     """A candidate, the session that it is of, its source, and the plans that led to it in order.
 
     `trust` is the verdict on the session: what is not whole is compared, and marked.

@@ -54,14 +54,14 @@ def _run(
     preferences: Preferences | None,
     found: Sequence[Difference] = (),
 ) -> ExitState:
+    # What is loaded stays: to look for garbage among it took 0.1 s, at every eighth key or so.
+    gc.set_threshold(20_000, 10, 10)
     from astra_tui.tui.app import AstraApp
     from astra_tui.tui.app_io import ExitState
 
+    gc.freeze()
     # Under nohup too: a screen whose terminal is gone would read its end for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    # What is loaded stays: to look for garbage among it took 0.1 s, at every eighth key or so.
-    gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
     app = AstraApp(begin, preferences=preferences, found=found)
     left = app.run()
     error = app.breakdown or app.failed

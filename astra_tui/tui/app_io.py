@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.settings import Notification
@@ -43,8 +44,7 @@ class Drafting(Protocol):
         """Writes the draft and compiles it; returns what does not work yet."""
 
 
-@dataclass(frozen=True)
-class HomeContext:
+class HomeContext(msgspec.Struct, frozen=True):
     """What home has to know: where sessions are, and what a run of a task is by default.
 
     `request_for` follows the settings file and the environment; `draft` begins a draft in a
@@ -57,44 +57,43 @@ class HomeContext:
     draft: Callable[[Path, str, str], Drafting] | None = None
 
 
-@dataclass(frozen=True)
-class DraftContext:
+class DraftContext(msgspec.Struct, frozen=True):
     """A draft to be shown by itself."""
 
     drafting: Drafting
 
 
-@dataclass(frozen=True)
-class ComparisonContext:
+class ComparisonContext(msgspec.Struct, frozen=True):
     """Two candidates to be shown; `flags` are of the command that times them."""
 
     sides: Sides
     flags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ExitState:
+class ExitState(msgspec.Struct, frozen=True):
     """How the engineer left a session, and how far it was; nothing of it where home was left.
 
     `welcome` is of the engine, which continues where `detached`.
     """
 
-    state: SessionState = field(default=SessionState(), repr=False)
-    # Leaving asyncio writes the result of its task into a message that no one sees.
+    state: SessionState = SessionState()
     folder: Path | None = None
     welcome: Welcome | None = None
     detached: bool = False
 
+    def __repr__(self) -> str:
+        # Leaving asyncio writes the result of its task into a message that no one sees.
+        return type(self).__name__
 
-@dataclass(frozen=True)
-class Preferences:
+
+class Preferences(msgspec.Struct, frozen=True):
     """What the settings file says about the screen: keys by binding id, a theme, the folder that
     new sessions come into, and how to say that a decision waits.
 
     `request_for` is what a run of a task is by default; without it no engine can be started.
     """
 
-    keys: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = {}
     theme: str = ""
     sessions: Path = Path(DEFAULT_FOLDER)
     notification: Notification = Notification.OSC9

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import FLOATS, DType
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.task.values import ValueKind, Values
+from astra_tui.model.values import ValueKind, Values
 from astra_tui.tui.screens.form import Field
 from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.view import View

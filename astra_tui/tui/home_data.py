@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from astra_tui.model.state import SessionState
 from astra_tui.model.task.locate import list_tasks
@@ -22,8 +23,7 @@ MAX_SESSIONS = 200
 """How many of the latest sessions home lists."""
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(msgspec.Struct, frozen=True):
     """A kernel task that can be named."""
 
     name: str
@@ -31,8 +31,7 @@ class Kernel:
     summary: str
 
 
-@dataclass(frozen=True)
-class ListedSession:
+class ListedSession(msgspec.Struct, frozen=True):
     """A session, how good its best candidate is, at length and briefly, and where its engine
     listens.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 LEFT = ("rounds", "plan")
 MAIN = ("diff", "source", "tests")
@@ -17,8 +17,7 @@ THREE_COLUMNS = 170
 """From this width on, profile, GPU and log do so too."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaneLayout:
+class PaneLayout(msgspec.Struct, frozen=True):
     """What is shown: the panes of each column, top to bottom."""
 
     left: tuple[str, ...]

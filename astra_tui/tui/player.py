@@ -6,7 +6,8 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.integrity import Trust
@@ -21,8 +22,7 @@ MIN_SHOWN_IDLE = 1.0
 """Seconds left out of a wait from which on they are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayState:
+class ReplayState(msgspec.Struct, frozen=True):
     """A saved session at one place: what the first `position` of its records make."""
 
     state: SessionState

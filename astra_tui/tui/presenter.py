@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import time
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
+
+from msgspec.structs import replace
 
 from astra_tui.model.approval import Question
 from astra_tui.model.errors import UserError
@@ -151,7 +152,7 @@ class Presenter:
             return view
         if gone not in self._recalls:
             self._recalls[gone] = asyncio.create_task(self._recall(known.hash, gone))
-        return dataclasses.replace(view, without_cases=gone.problem or "Reading the cases again.")
+        return replace(view, without_cases=gone.problem or "Reading the cases again.")
 
     async def _recall(self, candidate: str, gone: Evicted) -> None:
         folder, last = self._source.folder, self._seq

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from astra_tui.model.approval import Question
 from astra_tui.model.events import CodeWritten, ExchangeMade, RoundsTimed, StageBegan, ToolUsed
@@ -35,8 +37,7 @@ class LogEntry(NamedTuple):
     exchange: ExchangeMade | ToolUsed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """A session at one moment.
 
     Of a session that runs `state` holds the results of cases of the chosen candidate and of some
@@ -53,7 +54,7 @@ class View:
     stage: StageBegan | None = None
     since: float = 0.0
     awaiting: Question | None = None
-    streams: Mapping[str, str] = field(default_factory=dict)
+    streams: Mapping[str, str] = {}
     log: tuple[LogEntry, ...] = ()
     rounds_timed: tuple[RoundsTimed, ...] = ()
     """How far the timing that runs is, one entry a workload."""

@@ -20,10 +20,10 @@ from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.coverage import compile_reporting
+from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.check import FAR, MANY_ROWS, CaseOutcome, FullSizeResult
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask
-from astra_tui.model.task.acceptance import Acceptance
 from tests.conftest import OracleHere
 
 NAMES = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")

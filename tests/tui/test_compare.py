@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
 from collections.abc import AsyncIterator
 from functools import partial
@@ -125,7 +124,7 @@ def test_an_answer_of_the_command_is_understood() -> None:
 
 @on_a_loop
 async def test_a_session_that_is_gone_is_said_by_the_command(tmp_path: Path) -> None:
-    gone = dataclasses.replace(read_side(RECORDED), folder=tmp_path / "gone")
+    gone = msgspec.structs.replace(read_side(RECORDED), folder=tmp_path / "gone")
     with pytest.raises(UserError, match="there is no session"):
         await time_pair(gone, gone)
 

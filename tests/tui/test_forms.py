@@ -15,7 +15,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Citation, Counter, Observation, Parameter, Plan, Prediction, Risk
 from astra_tui.model.settings import GatePolicy, RunSettings, TeamKind
-from astra_tui.model.task.values import ValueKind, Values
+from astra_tui.model.values import ValueKind, Values
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.tui.case_form import case_of
 from astra_tui.tui.forms import plan_fields, plan_of, resuming, run_fields, run_of

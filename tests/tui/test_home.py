@@ -7,12 +7,12 @@ import gc
 import shutil
 import weakref
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from textual.drivers.headless_driver import HeadlessDriver
 
 from astra_tui.model.environment import Difference

@@ -18,10 +18,10 @@ import msgspec
 import astra_tui
 from astra_tui.lab.audit.zoo import Zoo
 from astra_tui.lab.cache import cache_root
+from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.audit import NOT_JUDGED, AuditHead, AuditRecord, Group, Outcome
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import Place, UserError, nearest
-from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 
 CPU_SECONDS = 240.0

@@ -16,8 +16,8 @@ import msgspec
 
 from astra_tui.lab.audit.gate import Gate
 from astra_tui.lab.cache import CACHE_VARIABLE
+from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.audit import Outcome
-from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.processes.exit_with_parent import exit_with_parent
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
 

@@ -1,6 +1,6 @@
 """The kernel task: an operator's contract, its workloads, and how its results are judged."""
 
-from astra_tui.model.task.acceptance import Acceptance
+from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.task.loader import load_task, parse_task
 from astra_tui.model.task.locate import Found, bundled, find_task, list_tasks
 from astra_tui.model.task.name import NAME_RULE, is_task_name
@@ -15,7 +15,7 @@ from astra_tui.model.task.task import (
     Workload,
 )
 from astra_tui.model.task.upstream import Upstream, upstream_files
-from astra_tui.model.task.values import ValueKind, Values
+from astra_tui.model.values import ValueKind, Values
 
 __all__ = [
     "NAME_RULE",

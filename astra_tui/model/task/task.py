@@ -13,15 +13,15 @@ from types import MappingProxyType
 
 import msgspec
 
+from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.dtypes import DType, item_shape
 from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.expression import Expression, names_in
 from astra_tui.model.launch.expression_parser import parse_expression
 from astra_tui.model.launch.scope import Bindings, Scope, TensorType
-from astra_tui.model.task.acceptance import Acceptance
 from astra_tui.model.task.placement import Placement, attempts, placed
 from astra_tui.model.task.upstream import Upstream
-from astra_tui.model.task.values import Distinct, ValueKind, Values
+from astra_tui.model.values import Distinct, ValueKind, Values
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 

@@ -16,8 +16,7 @@ from astra_tui.model.constraints import in_order
 from astra_tui.model.ledger import score
 from astra_tui.model.plan import Citation, Observation, Plan
 from astra_tui.model.state import CandidateState, ProposalState
-from astra_tui.model.team import REJECTED_BEFORE
-from astra_tui.model.verdict import RoundVerdict
+from astra_tui.model.verdict import REJECTED_BEFORE, RoundVerdict
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import (
     decision_words,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class MarkKind(StrEnum):
@@ -20,8 +21,7 @@ class MarkKind(StrEnum):
         return self.value[0].upper()
 
 
-@dataclass(frozen=True, slots=True)
-class LineMark:
+class LineMark(msgspec.Struct, frozen=True):
     """A message about one line, counted from 1: of the compiler, or of a device (a finding)."""
 
     line: int
@@ -29,8 +29,7 @@ class LineMark:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class LineColumn:
+class LineColumn(msgspec.Struct, frozen=True):
     """Values next to the lines, by line number from 1: counters, or instructions.
 
     `title` stands above the column. The column is as wide as its widest value, at most

@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from astra_tui.model.visible import visible_inline
 from astra_tui.tui.widgets.code.annotations import LineMark, MarkKind
@@ -15,8 +16,7 @@ _NARROWEST = 20
 _GRAVITY = list(MarkKind)
 
 
-@dataclass(frozen=True, slots=True)
-class NoteRow:
+class NoteRow(msgspec.Struct, frozen=True):
     """One row of the text of a mark, under its line; `mark` counts from 0."""
 
     mark: int

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark
 
 
-@dataclass(frozen=True, slots=True)
-class DiffView:
+class DiffView(msgspec.Struct, frozen=True):
     """Two texts, what is known about their lines, and which hunks are accepted.
 
     `marks` and `new_columns` are about lines of the new text, `old_columns` of the old one, both

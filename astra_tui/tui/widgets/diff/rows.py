@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from astra_tui.model.hunks import CONTEXT, Hunk
 from astra_tui.model.visible import Range
@@ -16,15 +17,13 @@ EXPAND = 10
 OLD, NEW = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderRow:
+class HeaderRow(msgspec.Struct, frozen=True):
     """Stands above a hunk, counted from 0, and shows whether it is accepted."""
 
     hunk: int
 
 
-@dataclass(frozen=True, slots=True)
-class NeedRow:
+class NeedRow(msgspec.Struct, frozen=True):
     """Stands below the header of a hunk that needs another one: `name` is what it needs of it."""
 
     hunk: int
@@ -32,8 +31,7 @@ class NeedRow:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class FoldRow:
+class FoldRow(msgspec.Struct, frozen=True):
     """Stands for unchanged lines between two hunks; gap `n` comes before hunk `n`.
 
     `first` is the first hidden line of the new text, from 0.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+import msgspec
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
@@ -24,16 +24,14 @@ from astra_tui.tui.widgets.code.view import CodeView
 from astra_tui.tui.widgets.source.data import Sass, SourceView
 
 
-@dataclass(frozen=True, slots=True)
-class LineRow:
+class LineRow(msgspec.Struct, frozen=True):
     """A line, counted from 0; `part` counts the rows of an overlong one."""
 
     line: int
     part: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SassRow:
+class SassRow(msgspec.Struct, frozen=True):
     """An instruction of a line, which is counted from 0."""
 
     line: int
