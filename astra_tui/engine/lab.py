@@ -20,6 +20,7 @@ from astra_tui.lab.requests import (
     Check,
     Compile,
     Compiled,
+    CompileTrials,
     Disassemble,
     NamedSource,
     Profile,
@@ -314,6 +315,8 @@ class OpenedSource:
         share: float,
     ) -> AsyncIterator[SweepProgress | Swept]:
         """Sweeps it over its trials, see `lab/requests.py`. Raises UserError where it cannot be."""
+        async for compiling in self.lab.ask(CompileTrials(base, trials)):
+            yield compiling
         async with self.lab.alone_on_gpu() as idle:
             request = Sweep(base, self.source, trials, dimensions, share, idle)
             async for step in self.lab.ask(request, timed=True):

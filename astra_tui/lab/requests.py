@@ -161,12 +161,21 @@ class Time(Request[Progress | TimedWorkload | Timing], frozen=True):
     idle_processes: tuple[int, ...] = ()
 
 
+class CompileTrials(Request[SweepProgress], frozen=True):
+    """Compiles the sources of a sweep into the cache, hundreds on a few processors."""
+
+    silence = 3 * TIMING_SECONDS
+
+    base: NamedSource
+    trials: tuple[tuple[dict[str, int], str], ...]
+
+
 class Sweep(Request[SweepProgress | Swept], frozen=True):
     """Sweeps a source that passed its check by timing.
 
     `trials` are its variants with their settings, the source itself first, and `dimensions` the
     values that each setting can have. `base` is what it was made from: it stands with the best.
-    All are compiled first, hundreds on a few processors.
+    `CompileTrials` comes before, so that all are compiled when the GPU is held.
     """
 
     silence = 3 * TIMING_SECONDS
@@ -215,6 +224,7 @@ LabRequest = (
     | Disassemble
     | ReadHardware
     | Time
+    | CompileTrials
     | Sweep
     | TimeShipped
     | Rest

@@ -39,6 +39,7 @@ from astra_tui.lab.requests import (
     Check,
     Compile,
     Compiled,
+    CompileTrials,
     Disassemble,
     Escapes,
     LabRequest,
@@ -56,7 +57,7 @@ from astra_tui.lab.requests import (
 )
 from astra_tui.lab.tuning.portfolio import words
 from astra_tui.lab.tuning.search import places
-from astra_tui.lab.tuning.trials import compile_trials
+from astra_tui.lab.tuning.trials import Trial, compile_trials
 from astra_tui.lab.tuning.tuner import Tuner
 from astra_tui.lab.upstream import task_headers, user_packages
 from astra_tui.lab.yardsticks import NotBuilt, open_yardsticks
@@ -114,6 +115,9 @@ class _Worker:
                 yield self._disassemble(self._open(source))
             case Time():
                 yield from self._time(request)
+            case CompileTrials():
+                yield SweepProgress(f"compiling {len(request.trials)} sources")
+                self._compiled_trials(request)
             case Sweep():
                 yield from self._sweep(request)
             case TimeShipped():
@@ -143,16 +147,21 @@ class _Worker:
         except MeasurementFailed as error:
             raise UserError(str(error), file=request.source.file) from None
 
-    def _sweep(self, request: Sweep) -> Replies:
-        task, attributes = self.task, self.opened.device.attributes
-        bench = self._opened_bench()
-        bench.idle_processes = request.idle_processes
-        arch, upstream = bench.facts.arch, self.compiler.upstream
-        yield SweepProgress(f"compiling {len(request.trials)} sources")
-        *trials, base = compile_trials(
-            task, attributes, (*request.trials, ({}, request.base.text)),
+    def _compiled_trials(self, request: CompileTrials | Sweep) -> tuple[Trial, ...]:
+        """The trials of a sweep, and last what they were made from."""
+        gpu, upstream = self.opened.gpu, self.compiler.upstream
+        if gpu is None:
+            raise UserError("the emulator gives no times")
+        arch = gpu.facts.arch
+        return compile_trials(
+            self.task, self.opened.device.attributes, (*request.trials, ({}, request.base.text)),
             lambda: Compiler(arch=arch, upstream=upstream),
         )  # fmt: skip
+
+    def _sweep(self, request: Sweep) -> Replies:
+        task, bench = self.task, self._opened_bench()
+        bench.idle_processes = request.idle_processes
+        *trials, base = self._compiled_trials(request)
         where = places(request.dimensions, [list(t.settings.values()) for t in trials])
         bench.renew()
         tuner = Tuner(task, bench, task.workloads, trials, where, rivals=(base,))

@@ -38,6 +38,7 @@ from astra_tui.model.launch.expression import (
     names_in,
 )
 from astra_tui.model.launch.plan import Step, Verbatim
+from astra_tui.model.launch.resolve import ResolvedLaunch
 from astra_tui.model.plan import Parameter
 from astra_tui.model.task import KernelTask, Workload
 
@@ -60,6 +61,28 @@ def with_branch(
         else:
             steps.append(step)
     return replace(plan, declarations=(*plan.declarations, *lets), steps=tuple(steps))
+
+
+def in_place(
+    plan: LaunchPlan,
+    old: Launch,
+    new: Launch,
+    condition: Expression,
+    lets: tuple[Let, ...] = (),
+) -> LaunchPlan:
+    """The plan that launches `new` in place of `old` where a condition holds, and `old` no more:
+    what the condition leaves out goes to later branches.
+    """
+    both = with_branch(plan, old, new, condition, lets)
+
+    def kept(branch: Branch) -> bool:
+        return not any(item is old for item in branch.body)
+
+    steps = tuple(
+        replace(s, branches=tuple(filter(kept, s.branches))) if isinstance(s, Dispatch) else s
+        for s in both.steps
+    )
+    return replace(both, steps=steps)
 
 
 def _split(branch: Branch, old: Launch, new: Launch, condition: Expression) -> list[Branch]:
@@ -140,7 +163,18 @@ def launched_kernels(task: KernelTask, plan: LaunchPlan) -> frozenset[str]:
 
     A workload that the plan refuses, or whose numbers break it, launches none.
     """
-    found: set[str] = set()
+    return frozenset(
+        launch.kernel.partition("<")[0]
+        for launches in resolved_on_workloads(task, plan)
+        for launch in launches
+    )
+
+
+def resolved_on_workloads(
+    task: KernelTask, plan: LaunchPlan
+) -> tuple[tuple[ResolvedLaunch, ...], ...]:
+    """What a plan launches on each of the task's workloads, as `launched_kernels` has it."""
+    found: list[tuple[ResolvedLaunch, ...]] = []
     scalars = {a.name: a.choices[0] for a in task.scalars}
     for workload in task.workloads:
         placed = task.placements(workload.dims, workload.dtype)
@@ -149,9 +183,8 @@ def launched_kernels(task: KernelTask, plan: LaunchPlan) -> frozenset[str]:
             resolved = resolve(plan, call)
         except PlanError:
             continue
-        if isinstance(resolved, ResolvedPlan):
-            found.update(launch.kernel.partition("<")[0] for launch in resolved.launches)
-    return frozenset(found)
+        found.append(tuple(resolved.launches) if isinstance(resolved, ResolvedPlan) else ())
+    return tuple(found)
 
 
 def lets_of(sizes: tuple[Expression, ...], plan: LaunchPlan) -> dict[str, Expression]:
@@ -170,7 +203,7 @@ def lets_of(sizes: tuple[Expression, ...], plan: LaunchPlan) -> dict[str, Expres
 def is_fallback(plan: LaunchPlan, launch: Launch) -> bool:
     """Whether a branch before this launch's own does the same with a specialised kernel.
 
-    Such a kernel takes the same arguments, and this launch's template arguments and more.
+    Such a kernel takes this launch's arguments and template arguments, and more of either.
     """
     for step in plan.steps:
         if not isinstance(step, Dispatch):
@@ -184,10 +217,12 @@ def is_fallback(plan: LaunchPlan, launch: Launch) -> bool:
 
 
 def _is_specialised(candidate: Launch, launch: Launch) -> bool:
-    count = len(launch.template_args)
-    longer = len(candidate.template_args) > count
-    same = candidate.template_args[:count] == launch.template_args
-    return longer and same and candidate.args == launch.args
+    def given(found: Launch) -> int:
+        return len(found.template_args) + len(found.args)
+
+    template, args = len(launch.template_args), len(launch.args)
+    same = candidate.template_args[:template] == launch.template_args
+    return same and candidate.args[:args] == launch.args and given(candidate) > given(launch)
 
 
 def plan_value(node: Node, function: Function, launch: Launch) -> Expression | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -9,16 +10,17 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from astra_tui.cuda_source.syntax import line_of, of_type, parse
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import Place, UserError
 from astra_tui.model.launch import find_plan, plan_of, print_expression, validate_plan
 from astra_tui.model.plan import CodePlace, Plan
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, CannotFollow
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Proposal
-from astra_tui.playbook.edits import OverlappingEdits
+from astra_tui.playbook.edits import Edit, OverlappingEdits, apply
+from astra_tui.playbook.edits import replace as replace_node
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import launched_kernels, lets_of
+from astra_tui.playbook.launching import launched_kernels, lets_of, resolved_on_workloads
 from astra_tui.playbook.moves import all_moves
 from astra_tui.playbook.moves.merge import Merge
 
@@ -163,8 +165,8 @@ def _problem(text: str, before: str, evidence: Evidence) -> str:
 
 
 def why_unmeasured(proposal: Proposal, source: str, task: KernelTask) -> str:
-    """Why no workload would show what a proposal is worth, "" where one does: none launches a
-    kernel that it adds.
+    """Why no workload would show what a proposal is worth, "" where one does: none launches what it
+    adds or changes.
     """
     plan = plan_of(proposal.source)
     added = {launch.kernel for launch in plan.launches()}
@@ -172,7 +174,24 @@ def why_unmeasured(proposal: Proposal, source: str, task: KernelTask) -> str:
     launched = launched_kernels(task, plan)
     if launched and added and not added & launched:
         return f"no workload would launch {', '.join(sorted(added))}"
+    if launched and _what_runs(source, task) == _what_runs(proposal.source, task):
+        return "no workload launches what it would change"
     return ""
+
+
+def _what_runs(source: str, task: KernelTask) -> tuple[object, ...]:
+    """The launches of the workloads, and all code but the kernels that none of them launches."""
+    text = KernelText.read(source)
+    launches = [
+        [dataclasses.replace(launch, place=Place()) for launch in found]
+        for found in resolved_on_workloads(task, text.plan)
+    ]
+    names = {launch.kernel.partition("<")[0] for found in launches for launch in found}
+    left_out = [k.outer for k in text.kernels if k.name not in names]
+    plan = find_plan(source)
+    begin, end = len(source[: plan.begin].encode()), len(source[: plan.end].encode())
+    gone = [Edit(begin, end, ""), *(replace_node(node, "") for node in left_out)]
+    return launches, apply(text.data, gone).split()
 
 
 def _preference(proposal: Proposal) -> tuple[float, int, str]:

@@ -37,7 +37,7 @@ from astra_tui.playbook.moves import all_moves
 from astra_tui.playbook.propose import propose
 from astra_tui.playbook.thread_count import BLOCKS, MAX_THREADS, why_count_matters
 
-SWITCHES = ("overlap_launches", "trigger_early", "cache_hints")
+SWITCHES = ("early_loads", "overlap_launches", "trigger_early", "cache_hints")
 """Moves whose gain depends on shape and device alone: a sweep tries a source with and without."""
 
 PACK_BYTES = (8, 16, 32, 64)

@@ -154,7 +154,7 @@ def test_a_flag_that_names_files_is_refused(task: KernelTask) -> None:
 def test_the_bundled_files_are_read(tasks: dict[str, KernelTask]) -> None:
     found = {name: [y.name for y in load_yardsticks(task)] for name, task in tasks.items()}
     assert found == {
-        "fused_add_rmsnorm": ["flashinfer", "sglang_aot", "flashinfer_cuda"],
+        "fused_add_rmsnorm": ["flashinfer", "sglang_aot", "flashinfer_cuda", "sglang_jit"],
         "merge_attn_states_lse": ["sglang_aot", "sglang_triton"],
         "silu_and_mul": ["sglang_jit", "sglang_aot", "flashinfer"],
     }

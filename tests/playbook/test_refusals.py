@@ -7,6 +7,8 @@ import pytest
 from astra_tui.model.counters import Counters, LineCount
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
+from astra_tui.playbook.moves.early_loads import EarlyLoads
+from astra_tui.playbook.moves.flat_grid import FlatGrid
 from astra_tui.playbook.moves.full_grid import FullGrid
 from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.pack_rows import PackRows
@@ -184,3 +186,104 @@ def test_work_that_no_workload_does_stays_where_it_is(
     else:
         assert isinstance(answer, NotApplicable)
         assert answer.reason == f"line {line}: no workload runs there"
+
+
+WIDE_ROW = """for (int i = threadIdx.x; i < d; i += blockDim.x) {
+    const int4 v = *reinterpret_cast<const int4*>(&in[blockIdx.x * d + i * 8]);
+    *reinterpret_cast<int4*>(&out[blockIdx.x * d + i * 8]) = v;
+  }"""
+
+
+def flattened(
+    body: str, plan: str = "k<T> grid=tokens block=128 args=(out, input, d)"
+) -> KernelText:
+    return source(plan, "T* out, const T* in, int d", body)
+
+
+def test_rows_without_barriers_become_a_flat_grid(evidence: Evidence) -> None:
+    answer = FlatGrid().propose(flattened(WIDE_ROW), evidence)
+    assert isinstance(answer, Proposal)
+    assert "grid=ceil_div(max(tokens * across, 1), 256) block=256" in answer.source
+    assert "in[flat_row * d + i * 8]" in answer.source
+    assert "(unsigned)(flat * magic >> shift)" in answer.source
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (f"{WIDE_ROW} __syncthreads();", "meet"),
+        (f"__shared__ float s[4]; {WIDE_ROW}", "share memory"),
+        (f"{WIDE_ROW} out[blockIdx.x] = (T)0.0f;", "outside of the loop"),
+        (f"if (blockIdx.x > 3) return; {WIDE_ROW}", "return before the end"),
+        (f"const int n = gridDim.x; {WIDE_ROW}", "means more than a row"),
+        ("const int i = threadIdx.x; out[i] = (T)1.0f;", "no loop in which"),
+        (f"{WIDE_ROW} for (int i = threadIdx.x; i < 8; i += blockDim.x) {{ }}", "how long a row"),
+    ],
+)
+def test_rows_that_need_their_block_stay(body: str, why: str, evidence: Evidence) -> None:
+    answer = FlatGrid().propose(flattened(body), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason
+
+
+def test_what_can_become_wide_is_not_flattened_before(evidence: Evidence) -> None:
+    answer = FlatGrid().propose(packed(ROW), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert "wide first" in answer.reason
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 7, 40, 640, 1023, 1024, 1025, 1792, 65537, 1048575])
+def test_a_product_and_a_shift_divide_exactly(number: int) -> None:
+    shift = 37 if number < 1024 else 47
+    magic = -(-(1 << shift) // number)
+    most = 1 << 27
+    edges = {k * number + o for k in (0, 1, 2, most // number) for o in (-1, 0, 1)}
+    for n in {*edges, most - 1, most // 2, most // 3}:
+        if 0 <= n < most:
+            assert n * magic < 1 << 64
+            assert n * magic >> shift == n // number
+
+
+def late(after: str, before: str = "") -> KernelText:
+    body = f"""  __shared__ float s[32];
+  float sum = 0.0f;
+{before}  for (int i = threadIdx.x; i < d; i += blockDim.x) sum += (float)in[i];
+  s[threadIdx.x % 32] = sum;
+  __syncthreads();
+{after}
+"""
+    plan = "k<T> grid=tokens block=128 args=(out, input, d)"
+    return source(plan, "T* out, const T* in, int d", body)
+
+
+LATER = """  for (int turn = 0; turn < 4; ++turn) {
+    const int i = threadIdx.x + turn * blockDim.x;
+    if (i < d) {
+      const T w = in[i];
+      out[i] = w * (T)s[0];
+    }
+  }"""
+
+
+def test_loads_behind_a_barrier_leave_first(evidence: Evidence) -> None:
+    answer = EarlyLoads().propose(late(LATER), evidence)
+    assert isinstance(answer, Proposal)
+    code = answer.source
+    assert code.index("in_early[turn] = in[i];") < code.index("sum += (float)in[i]")
+    assert "const T w = in_early[turn];" in code
+
+
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        (LATER.replace("in[i]", "out[i]"), "stores to that buffer"),
+        (LATER.replace("turn < 4", "turn < d"), "fixed number of iterations"),
+        (LATER.replace("in[i]", "in[(int)s[i]]"), "in memory itself"),
+        (f"const int n = (int)s[0];{LATER.replace('i < d', 'i < n')}", "not known any earlier"),
+        (LATER.replace("out[i] = w", "break; out[i] = w"), "fixed number of iterations"),
+    ],
+)
+def test_loads_that_depend_on_the_block_stay(after: str, why: str, evidence: Evidence) -> None:
+    answer = EarlyLoads().propose(late(after), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason, answer.reason

@@ -20,7 +20,7 @@ from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.workload import WorkloadBuffers
 from astra_tui.lab.upstream import user_packages
-from astra_tui.lab.yardsticks import Shipped, open_yardstick
+from astra_tui.lab.yardsticks import Shipped, open_yardstick, refusal
 from astra_tui.lab.yardsticks.generated import generator_pins
 from astra_tui.lab.yardsticks.machine_code import tool_pin
 from astra_tui.model.check import Case
@@ -80,17 +80,19 @@ def _cases(task: KernelTask, yardstick: Yardstick) -> Iterator[Case]:
         return
     shapes = {yardstick.variant(w.dtype, w.dims): w for w in task.workloads}
     for shape in shapes.values():
-        yield Case(shape.name, "typical", shape.dtype, {**shape.dims, "tokens": 4})
+        yield Case(shape.name, "typical", shape.dtype, {**shape.dims, task.rows: 4})
 
 
 @pytest.mark.parametrize(("task_name", "name"), NAMES)
-def test_it_serves_every_workload_and_is_right_on_the_emulator(
-    tasks, compiler, task_name: str, name: str
+def test_it_serves_workloads_and_is_right_on_the_emulator(
+    compiler, task_name: str, name: str
 ) -> None:
-    task = tasks[task_name]
+    task = load_task(KERNELS / task_name)
     shipped = _open(task, name, compiler)
+    served = [w for w in task.workloads if not refusal(task, shipped.yardstick, w)]
+    assert served
     for pdl in sorted({False, shipped.yardstick.pdl}):
-        for workload in task.workloads:
+        for workload in served:
             buffers = WorkloadBuffers(task, workload, 1)
             (kernel,) = buffers.bind(shipped.compiled(workload, pdl), DEVICE_ATTRIBUTES).kernels
             assert kernel.pdl is pdl

@@ -3,8 +3,10 @@
 from astra_tui.playbook.api import Move
 from astra_tui.playbook.moves.cache_hints import CacheHints
 from astra_tui.playbook.moves.drop_tail import DropTail
+from astra_tui.playbook.moves.early_loads import EarlyLoads
 from astra_tui.playbook.moves.fast_math import FastMath
 from astra_tui.playbook.moves.fit_block import FitBlock
+from astra_tui.playbook.moves.flat_grid import FlatGrid
 from astra_tui.playbook.moves.full_grid import FullGrid
 from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.keep_row import KeepRow
@@ -33,8 +35,10 @@ def all_moves() -> tuple[Move, ...]:
         RowGrid(),
         FitBlock(),
         FullGrid(),
+        FlatGrid(),
         PackRows(),
         SingleTurn(),
+        EarlyLoads(),
         StoreEarly(),
         TuneBlock(),
         CacheHints(),

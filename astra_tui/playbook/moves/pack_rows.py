@@ -30,7 +30,7 @@ from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches, plan_value
 from astra_tui.playbook.loops import Loop, loops_of
 
-_MEETING = ("__sync", "__shfl", "__ballot", "__any", "__all", "__match", "__reduce", "__activemask")
+MEETING = ("__sync", "__shfl", "__ballot", "__any", "__all", "__match", "__reduce", "__activemask")
 
 
 class _Unsuitable(Exception):
@@ -52,7 +52,7 @@ class PackRows:
     summary = "several short rows in a block in place of a block a row"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show how many threads hide latency"
-    priority = 6
+    priority = 7
     gain = (1.1, 2.3)
 
     def propose(
@@ -153,7 +153,7 @@ def _row_loops(kernel: Function) -> list[Loop]:
 def _check_kernel(kernel: Function) -> None:
     """Threads may know each other by nothing but their share of the row. Raises _Unsuitable."""
     for call in of_type(kernel.body, "call_expression"):
-        if called_name(call).startswith(_MEETING):
+        if called_name(call).startswith(MEETING):
             raise _Unsuitable(f"line {line_of(call)}: the threads of a block meet")
     shared = next((v for v in kernel.locals if v.is_shared), None)
     if shared is not None:

@@ -1,0 +1,220 @@
+"""Sends loads on their way before anything else, where threads ask for them after a barrier."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.functions import Function, Variable, variables_of
+from astra_tui.cuda_source.syntax import (
+    ancestors,
+    bare,
+    contains,
+    field,
+    identifiers_in,
+    is_barrier,
+    line_of,
+    of_type,
+    statements_of,
+    text_of,
+)
+from astra_tui.model.launch.expression import Name
+from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.playbook.accesses import Access, accesses_in, may_alias, unknown_accesses
+from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.edits import (
+    Edit,
+    dedented,
+    indentation,
+    indented,
+    indented_lines,
+    insert_above,
+)
+from astra_tui.playbook.edits import replace as put
+from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
+from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.launching import is_fallback
+from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.slicing import NotSliced, Slice
+from astra_tui.playbook.waiting import WAIT, calls_of
+
+
+class _Unsuitable(Exception):
+    """Why a load stays where it is."""
+
+
+@dataclass(frozen=True)
+class _Late:
+    """A load of a loop behind a barrier, and what its address needs."""
+
+    kernel: Function
+    loop: Loop
+    declared: Variable
+    load: Access
+    needs: Slice
+
+
+class EarlyLoads:
+    """Memory answers while the block reduces: what a later loop needs is asked for at the start."""
+
+    name = "early_loads"
+    summary = "loads that need no result of the block leave before anything else"
+    kind = MoveKind.CODE
+    needs_gpu = "needs a GPU: counters do not show when a load leaves"
+    priority = 12
+    gain = (0.97, 1.3)
+
+    def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
+        """All such loads of the kernels whose later loops have a fixed number of iterations."""
+        reasons: list[str] = []
+        found: list[_Late] = []
+        for kernel in source.kernels:
+            if all(is_fallback(source.plan, launch) for launch in source.launches_of(kernel)):
+                reasons.append(f"{kernel.name}: this is the fallback of a specialised kernel")
+                continue
+            try:
+                found += _late_loads(source, kernel)
+            except _Unsuitable as reason:
+                reasons.append(f"{kernel.name}: {reason}")
+        if not found:
+            return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
+        stable = frozenset(a.name for a in evidence.task.args.values() if a.stable)
+        taken = source.names()
+        edits = [e for late in found for e in _rewrite(source, late, stable, taken)]
+        nodes = [late.load.node for late in found]
+        plan = Plan(
+            title="Load before anything else",
+            bottleneck="after the block has met, its threads ask memory for values that they could "
+            "have asked for at the start, and wait for it a second time",
+            evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS, Counter.REQUESTS),
+            change=f"{lines_text(nodes)}: loaded into registers before the first loop, where the "
+            "launches before need not have written it even before the wait for them. It costs "
+            "registers for as long as the block reduces.",
+            prediction=Prediction(*self.gain, Counter.SECTORS, 1.0),
+            risk=Risk.MEDIUM,
+            places=places_of([late.loop.node for late in found]),
+            move=self.name,
+        )
+        return Proposal(plan, source.changed(edits))
+
+
+def _late_loads(source: KernelText, kernel: Function) -> list[_Late]:
+    barriers = [s.start_byte for s in statements_of(kernel.body) if is_barrier(s)]
+    if not barriers:
+        raise _Unsuitable("its threads do not wait for each other")
+    unknown = unknown_accesses(kernel.body, kernel)
+    if unknown:
+        raise _Unsuitable(f"line {line_of(unknown[0])}: an access that cannot be followed")
+    stores = [a for a in accesses_in(kernel.body, kernel) if a.is_store]
+    reasons: list[str] = []
+    found: list[_Late] = []
+    for loop in _fixed(kernel):
+        if loop.node.start_byte < barriers[0]:
+            continue
+        for load, declared in _declared_loads(kernel, loop):
+            if any(may_alias(source, kernel, load.root, store.root) for store in stores):
+                reasons.append(f"line {line_of(load.node)}: the kernel stores to that buffer")
+                continue
+            try:
+                found.append(_late(source, kernel, loop, load, declared))
+            except (_Unsuitable, NotSliced) as reason:
+                reasons.append(str(reason))
+    if not found:
+        none = "no load behind a barrier in a loop with a fixed number of iterations"
+        raise _Unsuitable("; ".join(dict.fromkeys(reasons)) or none)
+    return found
+
+
+def _fixed(kernel: Function) -> Iterator[Loop]:
+    """The outermost loops whose iterations a template argument or a number counts from 0."""
+    constants = {name for _, name, _ in kernel.template}
+    for loop in loops_of(kernel):
+        bound = bare(loop.bound)
+        known = bound.type == "number_literal" or text_of(bound) in constants
+        above = itertools.takewhile(
+            lambda a: a != kernel.body, (a for a, _ in ancestors(loop.node))
+        )
+        outermost = all(a.type == "compound_statement" for a in above)
+        from_zero = text_of(bare(loop.start)) == "0" and loop.counts_up() and loop.step is None
+        if outermost and known and from_zero and not loop.has_jump():
+            yield loop
+
+
+def _declared_loads(kernel: Function, loop: Loop) -> Iterator[tuple[Access, Variable]]:
+    """Loads of global memory that a declaration of the loop is all about."""
+    for statement in loop.body:
+        for declaration in of_type(statement, "declaration"):
+            variables = list(variables_of(declaration))
+            if len(variables) != 1 or variables[0].value is None:
+                continue
+            value = bare(variables[0].value)
+            yield from (
+                (access, variables[0]) for access in accesses_in(declaration, kernel)
+                if access.node == value and access.is_load
+                and not access.is_store and not access.root.is_array
+            )  # fmt: skip
+
+
+def _late(
+    source: KernelText, kernel: Function, loop: Loop, load: Access, declared: Variable
+) -> _Late:
+    needs = Slice(source.data, loop.body, declared.declaration)
+    for node in needs.nodes:
+        others = [a for a in accesses_in(node, kernel) if a.node != load.node]
+        if others:
+            raise _Unsuitable(f"line {line_of(load.node)}: its address is in memory itself")
+    first = _first_access(kernel)
+    for name in sorted(needs.names | identifiers_in(loop.bound)):
+        variable = kernel.lookup(name, declared.declaration)
+        if variable is None or contains(loop.node, variable.declaration):
+            continue
+        known = variable.is_parameter or variable.declaration.end_byte <= first.start_byte
+        if not known or not kernel.is_constant(variable):
+            raise _Unsuitable(f"line {line_of(load.node)}: {name} is not known any earlier")
+    return _Late(kernel, loop, declared, load, needs)
+
+
+def _first_access(kernel: Function) -> Node:
+    """The first statement of a kernel that uses global memory, or waits for launches before."""
+    for statement in statements_of(kernel.body):
+        if calls_of(statement, WAIT):
+            return statement
+        if any(not a.root.is_array for a in accesses_in(statement, kernel)):
+            return statement
+    raise _Unsuitable("it uses no global memory")
+
+
+def _rewrite(
+    source: KernelText, late: _Late, stable: frozenset[str], taken: set[str]
+) -> list[Edit]:
+    name = fresh_name(f"{text_of(late.load.pointer)}_early", taken)
+    turn, bound = late.loop.name, text_of(late.loop.bound)
+    data, declaration = source.data, late.declared.declaration
+    old = dedented(data, declaration, text_of(declaration))
+    new = f"{name}[{turn}] = {text_of(late.load.node)};"
+    body = "\n".join(late.needs.lines)
+    assert body.count(old) == 1
+    lines = [
+        f"{late.load.element} {name}[{bound}];",
+        "#pragma unroll",
+        f"for (int {turn} = 0; {turn} < {bound}; ++{turn}) {{",
+        indented_lines(body.replace(old, new).split("\n")),
+        "}",
+    ]
+    anchor = _first_access(late.kernel)
+    waits = bool(calls_of(anchor, WAIT))
+    text = indented("\n".join(lines), indentation(data, anchor))
+    if waits and not _is_stable(source, late, stable):
+        placed = Edit(anchor.end_byte, anchor.end_byte, f"\n{text}")
+    else:
+        placed = insert_above(data, anchor, text.lstrip())
+    return [placed, put(field(late.declared.declarator, "value"), f"{name}[{turn}]")]
+
+
+def _is_stable(source: KernelText, late: _Late, stable: frozenset[str]) -> bool:
+    passed = source.passed(late.kernel, late.load.root)
+    return bool(passed) and all(isinstance(e, Name) and e.id in stable for e in passed)

@@ -1,0 +1,300 @@
+"""What the playbook makes of a shipped and of a slow kernel, against every kernel that ships.
+
+    astra-tui yardstick update
+    python benchmarks/gpu_shipped.py [--out FOLDER] [--task NAME]... [--device D]... [--minutes N]
+    python benchmarks/gpu_shipped.py --table [--out FOLDER]    # what was measured, without a GPU
+
+For each task the playbook runs twice: from the kernel that ships, or is written as one that does
+(swept in its rounds), and from a slow one (its winner is swept at the end). Then both winners, what
+they were made of with dependent launch, and every yardstick of the task are timed in one run, shape
+by shape, after themselves and after a producer, with the copy of as many bytes as floor.
+
+Tasks share out the devices; `--minutes` is for each task. A run that is cut off leaves the best
+that it had, and the same command continues it. Tasks whose times are in the folder are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from astra_tui.export.winner import find_winner
+from astra_tui.model.errors import UserError
+from astra_tui.model.task import find_task
+from astra_tui.playbook import Evidence, KernelText, NotApplicable, propose
+from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
+from astra_tui.sessions.integrity import read_session
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "gpu_shipped"
+KERNELS = ROOT / "benchmarks" / "kernels"
+TIMING_SECONDS = 100.0
+"""Kept of a task's minutes for the last timing."""
+SHARE_OF_SHIPPED = 0.45
+"""Of the rest, for the run from the shipped kernel."""
+GRACE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """A source from which the playbook starts."""
+
+    name: str
+    file: str
+    """In the task's folder, or next to this script in `kernels/`."""
+    sweep: float
+    """Of each candidate, in its round; 0 where the winner is swept at the end."""
+
+    def text(self, task: str) -> str:
+        """The source."""
+        own = find_task(task).folder / self.file
+        return (own if own.is_file() else KERNELS / self.file).read_text(encoding="utf-8")
+
+
+STARTS = {
+    task: (Start("shipped", shipped, 0.1), Start("slow", slow, 0.0))
+    for task, shipped, slow in (
+        ("silu_and_mul", "tuned.cu", "baseline.cu"),
+        ("fused_add_rmsnorm", "tuned.cu", "baseline.cu"),
+        ("merge_attn_states_lse", "tuned.cu", "baseline.cu"),
+        ("flashinfer_rmsnorm_quant", "baseline.cu", "rmsnorm_quant.cu"),
+    )
+}
+
+
+def main() -> None:
+    """Runs and times the tasks, or prints their tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--task", choices=STARTS, action="append", help="default: all four")
+    parser.add_argument("--device", action="append", help="default: cuda:0")
+    parser.add_argument("--minutes", type=float, default=9.0, help="of a task")
+    parser.add_argument("--rounds", type=int, default=14)
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    tasks = options.task or list(STARTS)
+    if not options.table:
+        options.out.mkdir(parents=True, exist_ok=True)
+        _on_all_devices(tasks, options)
+    for task in tasks:
+        file = options.out / f"{task}.json"
+        if file.is_file():
+            print("\n".join(table(json.loads(file.read_text(encoding="utf-8")))))
+
+
+def _on_all_devices(tasks: Sequence[str], options: argparse.Namespace) -> None:
+    left: SimpleQueue[str] = SimpleQueue()
+    for task in tasks:
+        left.put(task)
+    devices = options.device or ["cuda:0"]
+
+    def work(device: str) -> None:
+        while not left.empty():
+            task = left.get()
+            if not (options.out / f"{task}.json").is_file():
+                Trial(task, device, options.out, options.minutes, options.rounds).run()
+
+    with ThreadPoolExecutor(len(devices)) as pool:
+        for done in [pool.submit(work, device) for device in devices]:
+            done.result()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One task on one device."""
+
+    task: str
+    device: str
+    out: Path
+    minutes: float
+    rounds: int
+
+    def run(self) -> None:
+        """Runs, sweeps and times; writes TASK.json."""
+        begun = time.monotonic()
+        until = begun + 60 * self.minutes - TIMING_SECONDS
+        shipped, slow = STARTS[self.task]
+        half = begun + (until - begun) * SHARE_OF_SHIPPED
+        runs = [self._optimised(shipped, half), self._optimised(slow, until)]
+        winners = [f for f in (self._winner(shipped, until), self._winner(slow, until)) if f]
+        sources = [f for f in (self._start(shipped), *winners) if f]
+        command = ["yardstick", "time", self.task, *map(str, sources)]
+        code, answer = self._json([*command, "--device", self.device, "--json"], "timing", 600.0)
+        result = {
+            "command": " ".join(["python", *sys.argv]),
+            "commit": _commit(),
+            "task": self.task,
+            "seconds": round(time.monotonic() - begun, 1),
+            "runs": runs,
+            "sources": {f.stem: f.read_text(encoding="utf-8") for f in sources},
+            "exit_code": code,
+            "times": answer,
+        }
+        name = f"{self.task}.json" if answer.get("chains") else f"{self.task}.failed.json"
+        (self.out / name).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+    def _optimised(self, start: Start, until: float) -> dict[str, Any]:
+        """A session of the playbook, until its end or the time; what `run --json` says."""
+        folder = self._task_from(start)
+        command = ["run", str(folder), "--session", str(self._session(start)), "--json"]
+        command += ["--team", "playbook", "--device", self.device, "--approve", "auto"]
+        command += ["--headless", "--rounds", str(self.rounds), "--sweep", str(start.sweep)]
+        begun = time.monotonic()
+        code, answer = self._json(command, start.name, until - begun)
+        return {
+            "start": start.name,
+            "exit_code": code,
+            "seconds": round(time.monotonic() - begun, 1),
+            "ended": answer.get("message"),
+            "moves": [
+                [p.get("move"), p.get("outcome")]
+                for r in answer.get("rounds", []) for p in r.get("proposals", [])
+            ],
+        }  # fmt: skip
+
+    def _winner(self, start: Start, until: float) -> Path | None:
+        """The best of a session; of one without sweeps, what a sweep makes of it."""
+        folder = self._session(start)
+        try:
+            text = find_winner(read_session(folder)).text
+        except UserError as error:
+            self._note(f"{start.name}: {error.describe()}")
+            return None
+        file = self.out / f"{self.task}_from_{start.name}.cu"
+        file.write_text(text, encoding="utf-8")
+        left = until - time.monotonic()
+        if start.sweep or left < 30:
+            return file
+        tuned = file.with_name(f"{file.stem}_swept.cu")
+        command = ["tune", self.task, str(file), "--out", str(tuned), "--device", self.device]
+        self._json([*command, "--json"], f"{start.name}-sweep", left)
+        return tuned if tuned.is_file() else file
+
+    def _start(self, start: Start) -> Path | None:
+        """What ships, or is written like it, with dependent launch."""
+        text = KernelText.read(start.text(self.task))
+        evidence = Evidence(find_task(self.task), device=self.device, arch="sm_90a")
+        answer = propose(OverlapLaunches(), text, evidence)
+        if isinstance(answer, NotApplicable):
+            return None  # What FlashInfer ships has it already, and is a yardstick.
+        file = self.out / f"{self.task}_start.cu"
+        file.write_text(answer.source, encoding="utf-8")
+        return file
+
+    def _task_from(self, start: Start) -> Path:
+        """The task with a start as its baseline, and nothing else to compare with at the end."""
+        folder = self.out / "tasks" / f"{self.task}-{start.name}"
+        if not folder.is_dir():
+            left_out = shutil.ignore_patterns("tuned.cu", "yardsticks.toml", "__pycache__")
+            shutil.copytree(find_task(self.task).folder, folder, ignore=left_out)
+            (folder / "baseline.cu").write_text(start.text(self.task), encoding="utf-8")
+        return folder
+
+    def _session(self, start: Start) -> Path:
+        return self.out / "sessions" / f"{self.task}-{start.name}"
+
+    def _json(self, arguments: list[str], name: str, seconds: float) -> tuple[int, dict[str, Any]]:
+        """Exit code and answer of an astra-tui command, which is interrupted after some seconds."""
+        log = self.out / f"{self.task}.{name}.log"
+        command = [sys.executable, "-m", "astra_tui", *arguments]
+        with log.open("a", encoding="utf-8") as errors:
+            child = subprocess.Popen(
+                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+            stop = threading.Timer(max(seconds, 1.0), child.send_signal, [signal.SIGINT])
+            end = threading.Timer(max(seconds, 1.0) + GRACE_SECONDS, child.kill)
+            for timer in (stop, end):
+                timer.start()
+            output, _ = child.communicate()
+            for timer in (stop, end):
+                timer.cancel()
+        self._note(f"{name}: exit code {child.returncode}")
+        try:
+            return child.returncode, json.loads(output)
+        except ValueError:
+            return child.returncode, {}
+
+    def _note(self, text: str) -> None:
+        print(f"{self.task}: {text}", file=sys.stderr, flush=True)
+
+
+def _commit() -> str:
+    said = os.environ.get("ASTRA_TUI_COMMIT")
+    if said:
+        return said
+    command = ["git", "describe", "--always", "--dirty"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or "unknown"
+
+
+# -- what was measured -----------------------------------------------------------------------------
+
+
+def table(result: dict[str, Any]) -> list[str]:
+    """A table a chain: a row a shape, times in microseconds, ratios against the fastest shipped."""
+    ours = [name for name in result["sources"] if not name.endswith("_start")]
+    lines = [f"## {result['task']}", ""]
+    for run in result["runs"]:
+        moves = ", ".join(f"{move} {outcome}" for move, outcome in run["moves"])
+        lines.append(f"- from {run['start']}, {run['seconds']:.0f} s: {moves}")
+    for chain in result["times"]["chains"]:
+        short = [o.removeprefix(f"{result['task']}_") for o in ours]
+        heads = [
+            "workload",
+            "copy",
+            "start",
+            "fastest shipped",
+            *short,
+            *(f"{s}, ratio" for s in short),
+        ]
+        lines += ["", f"After {chain['chain']}:", "", _row(heads), _row(["---"] * len(heads))]
+        for shape in chain["shapes"]:
+            lines.append(_row(_cells(shape, result["task"], ours)))
+        means = [_mean(chain["means"].get(f"{o}.cu")) for o in ours]
+        lines.append(_row(["mean", "", "", "", *([""] * len(ours)), *means]))
+    return [*lines, ""]
+
+
+def _cells(shape: dict[str, Any], task: str, ours: Sequence[str]) -> Iterator[str]:
+    us = {v["name"]: v["us"] for v in shape["versions"]}
+    shipped = {v["name"]: v["us"] for v in shape["versions"] if v["shipped"]}
+    fastest = min(shipped, key=lambda name: shipped[name], default="")
+    yield shape["workload"]
+    yield f"{shape['floor_us']:.2f}" if shape["floor_us"] else "-"
+    start = us.get(f"{task}_start.cu")
+    yield f"{start:.2f}" if start else "-"
+    yield f"{shipped[fastest]:.2f} {fastest}" if fastest else "-"
+    yield from (f"{us[f'{o}.cu']:.2f}" if us.get(f"{o}.cu") else "-" for o in ours)
+    for o in ours:
+        found = shape["fastest"].get(f"{o}.cu")
+        yield _mean(found["speedup"]) if found else "-"
+
+
+def _mean(found: dict[str, float] | None) -> str:
+    if found is None or not math.isfinite(found["value"]):
+        return "-"
+    return f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+
+
+def _row(cells: Sequence[str] | Iterator[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()
