@@ -46,6 +46,8 @@ RESULTS = ROOT / "benchmarks" / "results" / "gpu_shipped"
 KERNELS = ROOT / "benchmarks" / "kernels"
 TIMING_SECONDS = 100.0
 """Kept of a task's minutes for the last timing."""
+SWEEP_SECONDS = 70.0
+"""Kept for the sweep at the end of the slow start's run."""
 SHARE_OF_SHIPPED = 0.45
 """Of the rest, for the run from the shipped kernel."""
 GRACE_SECONDS = 20.0
@@ -131,7 +133,7 @@ class Trial:
         until = begun + 60 * self.minutes - TIMING_SECONDS
         shipped, slow = STARTS[self.task]
         half = begun + (until - begun) * SHARE_OF_SHIPPED
-        runs = [self._optimised(shipped, half), self._optimised(slow, until)]
+        runs = [self._optimised(shipped, half), self._optimised(slow, until - SWEEP_SECONDS)]
         winners = [f for f in (self._winner(shipped, until), self._winner(slow, until)) if f]
         sources = [f for f in (self._start(shipped), *winners) if f]
         command = ["yardstick", "time", self.task, *map(str, sources)]
@@ -178,8 +180,8 @@ class Trial:
             return None
         file = self.out / f"{self.task}_from_{start.name}.cu"
         file.write_text(text, encoding="utf-8")
-        left = until - time.monotonic()
-        if start.sweep or left < 30:
+        left = max(until - time.monotonic(), SWEEP_SECONDS)
+        if start.sweep:
             return file
         tuned = file.with_name(f"{file.stem}_swept.cu")
         command = ["tune", self.task, str(file), "--out", str(tuned), "--device", self.device]

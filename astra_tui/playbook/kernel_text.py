@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.effects import all_names
 from astra_tui.cuda_source.functions import Function, Variable, functions_of
-from astra_tui.cuda_source.syntax import field, of_type, parse, text_of
+from astra_tui.cuda_source.syntax import field, named, of_type, parse, text_of
 from astra_tui.model.digest import content_hash
 from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
 from astra_tui.model.launch.expression import Expression, split_pointer
@@ -121,3 +121,12 @@ def specialised(
     listed = field(kernel.outer, "parameters")
     all_edits.append(replace(listed, f"{text_of(listed)[:-1].rstrip()}, int {parameter}>"))
     return rewritten(source.data, kernel.outer, all_edits)
+
+
+def with_parameters(kernel: Function, name: str, parameters: Iterable[str]) -> list[Edit]:
+    """The edits that give a kernel another name and further parameters."""
+    declarator = next(of_type(field(kernel.node, "declarator"), "function_declarator"))
+    last = named(next(of_type(declarator, "parameter_list")))[-1]
+    more = "".join(f", {parameter}" for parameter in parameters)
+    renamed = replace(field(declarator, "declarator"), name)
+    return [renamed, Edit(last.end_byte, last.end_byte, more)]

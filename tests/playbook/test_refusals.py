@@ -7,6 +7,7 @@ import pytest
 from astra_tui.model.counters import Counters, LineCount
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
+from astra_tui.playbook.moves.cheap_division import CheapDivision
 from astra_tui.playbook.moves.early_loads import EarlyLoads
 from astra_tui.playbook.moves.flat_grid import FlatGrid
 from astra_tui.playbook.moves.full_grid import FullGrid
@@ -215,7 +216,7 @@ def test_rows_without_barriers_become_a_flat_grid(evidence: Evidence) -> None:
         (f"__shared__ float s[4]; {WIDE_ROW}", "share memory"),
         (f"{WIDE_ROW} out[blockIdx.x] = (T)0.0f;", "outside of the loop"),
         (f"if (blockIdx.x > 3) return; {WIDE_ROW}", "return before the end"),
-        (f"const int n = gridDim.x; {WIDE_ROW}", "means more than a row"),
+        (WIDE_ROW.replace("d + i", "d + gridDim.x + i"), "means more than a row"),
         ("const int i = threadIdx.x; out[i] = (T)1.0f;", "no loop in which"),
         (f"{WIDE_ROW} for (int i = threadIdx.x; i < 8; i += blockDim.x) {{ }}", "how long a row"),
     ],
@@ -287,3 +288,32 @@ def test_loads_that_depend_on_the_block_stay(after: str, why: str, evidence: Evi
     answer = EarlyLoads().propose(late(after), evidence)
     assert isinstance(answer, NotApplicable)
     assert why in answer.reason, answer.reason
+
+
+DIVIDED = """  const int64_t index = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  const int64_t row = index / d;
+  const int column = (int)(index % d);
+  if (row < d) out[row * d + column] = in[index];"""
+DIVIDED_PLAN = "k<T> grid=ceil_div(tokens * d, 128) block=128 args=(out, input, d)"
+
+
+def test_a_flat_index_is_divided_by_a_product_and_a_shift(evidence: Evidence) -> None:
+    answer = CheapDivision().propose(flattened(DIVIDED, DIVIDED_PLAN), evidence)
+    assert isinstance(answer, Proposal)
+    assert "const int64_t row = quotient;" in answer.source
+    assert "(int)((flat - quotient * across))" in answer.source
+    assert "tokens * d <= 134217728" in answer.source
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (DIVIDED.replace("index / d", "index / 8").replace("index % d", "0"), "no division"),
+        (DIVIDED.replace("index % d", "index % (d + 1)"), "what it divides by"),
+        (DIVIDED.replace("index / d", "(index + 1) / d").replace("index % d", "0"), "no division"),
+    ],
+)
+def test_other_divisions_stay(body: str, why: str, evidence: Evidence) -> None:
+    answer = CheapDivision().propose(flattened(body, DIVIDED_PLAN), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason

@@ -35,7 +35,14 @@ FIRES_ON_GPU = {
     "silu_and_mul": FIRES["silu_and_mul"]
     | {"row_grid", "full_grid", "tune_block", "cache_hints", "overlap_launches"},
 }
-ONLY_AFTER_OTHERS = {"single_turn", "flat_grid", "early_loads", "store_early", "trigger_early"}
+ONLY_AFTER_OTHERS = {
+    "single_turn",
+    "flat_grid",
+    "cheap_division",
+    "early_loads",
+    "store_early",
+    "trigger_early",
+}
 ONLY_ON_COUNTS = {"drop_tail"}
 DTYPE_VARIANTS = {"half": "float16", "bfloat16": "bfloat16", "float": "float32"}
 SAMPLE = {

@@ -2,6 +2,7 @@
 
 from astra_tui.playbook.api import Move
 from astra_tui.playbook.moves.cache_hints import CacheHints
+from astra_tui.playbook.moves.cheap_division import CheapDivision
 from astra_tui.playbook.moves.drop_tail import DropTail
 from astra_tui.playbook.moves.early_loads import EarlyLoads
 from astra_tui.playbook.moves.fast_math import FastMath
@@ -36,6 +37,7 @@ def all_moves() -> tuple[Move, ...]:
         FitBlock(),
         FullGrid(),
         FlatGrid(),
+        CheapDivision(),
         PackRows(),
         SingleTurn(),
         EarlyLoads(),

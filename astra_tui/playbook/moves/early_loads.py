@@ -65,7 +65,7 @@ class EarlyLoads:
     summary = "loads that need no result of the block leave before anything else"
     kind = MoveKind.CODE
     needs_gpu = "needs a GPU: counters do not show when a load leaves"
-    priority = 12
+    priority = 13
     gain = (0.97, 1.3)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
@@ -135,10 +135,9 @@ def _fixed(kernel: Function) -> Iterator[Loop]:
     for loop in loops_of(kernel):
         bound = bare(loop.bound)
         known = bound.type == "number_literal" or text_of(bound) in constants
-        above = itertools.takewhile(
-            lambda a: a != kernel.body, (a for a, _ in ancestors(loop.node))
-        )
-        outermost = all(a.type == "compound_statement" for a in above)
+        around = (above for above, _ in ancestors(loop.node))
+        within = itertools.takewhile(lambda above: above != kernel.body, around)
+        outermost = all(above.type == "compound_statement" for above in within)
         from_zero = text_of(bare(loop.start)) == "0" and loop.counts_up() and loop.step is None
         if outermost and known and from_zero and not loop.has_jump():
             yield loop

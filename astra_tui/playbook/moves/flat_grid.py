@@ -23,7 +23,6 @@ from astra_tui.cuda_source.syntax import (
     contains,
     field,
     line_of,
-    named,
     of_type,
     operator_of,
     statements_of,
@@ -40,7 +39,7 @@ from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import places_of
 from astra_tui.playbook.grids import head_declarations
 from astra_tui.playbook.invariance import plain_locals
-from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.kernel_text import KernelText, with_parameters
 from astra_tui.playbook.launching import all_of, in_place, is_fallback, plan_value, with_branch
 from astra_tui.playbook.loops import loops_of
 from astra_tui.playbook.moves.pack_rows import MEETING
@@ -271,12 +270,8 @@ def _rewrite(source: KernelText, rows: _Rows, block: int) -> str:
     ]
     kernel = rows.kernel
     begin = kernel.body.start_byte + 1
-    declarator = next(of_type(field(kernel.node, "declarator"), "function_declarator"))
-    last = named(next(of_type(declarator, "parameter_list")))[-1]
-    parameters = ", ".join([f"unsigned {count}", *divisor.parameters])
     edits = [
-        put(field(declarator, "declarator"), name),
-        Edit(last.end_byte, last.end_byte, f", {parameters}"),
+        *with_parameters(kernel, name, (f"unsigned {count}", *divisor.parameters)),
         Edit(begin, begin, "".join(f"\n  {line}" for line in lines)),
         *(put(use, row) for use in rows.row_uses),
     ]

@@ -112,7 +112,7 @@ class KeepRow:
     summary = "what the first loop loaded stays in registers for the second"
     kind = MoveKind.GEOMETRY
     needs_gpu = ""
-    priority = 10
+    priority = 11
     gain = (1.0, 1.07)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -52,7 +52,7 @@ class PackRows:
     summary = "several short rows in a block in place of a block a row"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show how many threads hide latency"
-    priority = 7
+    priority = 8
     gain = (1.1, 2.3)
 
     def propose(
