@@ -88,6 +88,7 @@ def _joins_comparisons(arguments: Node) -> bool:
     )
 
 
+@lru_cache(maxsize=4096)
 def parse_expression(text: str) -> Node | None:
     """The tree of one C++ expression, or None when the text is something else."""
     root = parse(f"auto _ = (\n{text}\n);")
@@ -257,6 +258,12 @@ def of_type(node: Node, *types: str) -> Iterator[Node]:
     """The nodes of some types at or below a node, in the order of the text."""
     kinds = _kinds(types)
     return (n for n in descendants(node) if n.kind_id in kinds)
+
+
+@lru_cache(maxsize=64)
+def all_of_type(node: Node, *types: str) -> tuple[Node, ...]:
+    """As `of_type`, looked for once in a function that is asked again for each of its launches."""
+    return tuple(of_type(node, *types))
 
 
 @lru_cache

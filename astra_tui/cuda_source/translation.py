@@ -78,8 +78,8 @@ class Launcher(msgspec.Struct, frozen=True):
     """Why a generator wrote nothing."""
 
 
-class Translation(msgspec.Struct, frozen=True):
-    """One source with all that it includes of its own project."""
+class Translation(msgspec.Struct, frozen=True, eq=False):
+    """One source with all that it includes of its own project. Equal to itself alone."""
 
     main: str
     files: dict[str, str]

@@ -390,11 +390,12 @@ def local_values(launch: HostLaunch) -> dict[str, Node]:
     found = {**class_constants(launch.function), **launch.given, **launch.inner}
     unknown: set[str] = set()
     around = {above.id for above, _ in ancestors(launch.call)}
-    for node in descendants(launch.function):
+    for node in _steps(launch.function):
         if node.start_byte >= launch.call.start_byte:
             break
-        if node.type == "declaration" and _is_visible(node, around):
-            found.update(initialised(node))
+        if node.type == "declaration":
+            if _is_visible(node, around):
+                found.update(initialised(node))
         elif node.type == "call_expression" and called_name(node) == _OCCUPANCY:
             given = arguments_of(node)
             if len(given) >= 3:  # By threads alone: what else limits it, only a compiler knows.
@@ -409,13 +410,26 @@ def local_values(launch: HostLaunch) -> dict[str, Node]:
             value = _after(node, found.get(target) or _part(target, found), around)
             found.pop(target, None)
             found |= {target: value} if value is not None else {}
-        elif _is_address(node) and not _is_passed_on(node):
+        else:
             unknown.add(text_of(node.child_by_field_name("argument")))
     for label, condition, _ in _switches(launch.call):
         for name, value in found.items():
             if text_of(value) == label and any(a.id in around for a, _ in ancestors(value)):
                 found[name] = condition
     return {name: value for name, value in found.items() if name not in unknown}
+
+
+@lru_cache(maxsize=16)
+def _steps(function: Node) -> tuple[Node, ...]:
+    """What may give a variable of a function its value, in order.
+
+    Kept, since a function with many launches is read up to each of them.
+    """
+    kinds = ("declaration", "call_expression", "assignment_expression", "pointer_expression")
+    return tuple(
+        node for node in of_type(function, *kinds)
+        if node.type != "pointer_expression" or (_is_address(node) and not _is_passed_on(node))
+    )  # fmt: skip
 
 
 def unsure_names(launch: HostLaunch) -> set[str]:
@@ -466,21 +480,27 @@ def _after(assignment: Node, before: Node | None, around: set[int]) -> Node | No
         return "(" + re.sub(named, lambda _: old, text_of(node)) + ")"
 
     text = with_old(right) if operator == "=" else f"({old} {operator[:-1]} {with_old(right)})"
-    for above, below in ancestors(assignment):
+    for above, below in _control_around(assignment):
         if above.id in around:
             break
         if above.type in _LOOPS:
             return None
-        if above.type == "if_statement":
-            clause = above.child_by_field_name("condition")
-            condition = clause.child_by_field_name("value") if clause is not None else None
-            if below == above.child_by_field_name("consequence"):
-                text = f"({with_old(condition)} ? {text} : {old})"
-            elif below == above.child_by_field_name("alternative"):
-                text = f"({with_old(condition)} ? {old} : {text})"
-        if len(text) > _LONGEST_VALUE:  # Every level repeats what was there before.
-            return None
+        clause = above.child_by_field_name("condition")
+        condition = clause.child_by_field_name("value") if clause is not None else None
+        if below == above.child_by_field_name("consequence"):
+            text = f"({with_old(condition)} ? {text} : {old})"
+        elif below == above.child_by_field_name("alternative"):
+            text = f"({with_old(condition)} ? {old} : {text})"
+    if len(text) > _LONGEST_VALUE:  # Every level repeats what was there before.
+        return None
     return right if text == f"({text_of(right)})" else parse_expression(text)
+
+
+@lru_cache(maxsize=4096)
+def _control_around(node: Node) -> tuple[tuple[Node, Node], ...]:
+    """The loops and `if`s around a node, as `ancestors` gives them."""
+    kinds = ("if_statement", *_LOOPS)
+    return tuple((above, below) for above, below in ancestors(node) if above.type in kinds)
 
 
 def _assigned(node: Node) -> str:
@@ -512,10 +532,15 @@ def initialised(declaration: Node) -> Iterator[tuple[str, Node]]:
 
 def _is_visible(declaration: Node, around: set[int]) -> bool:
     """Whether a declaration's block is one of those around the place."""
-    above = declaration.parent
-    while above is not None and above.type not in ("compound_statement", "case_statement"):
-        above = above.parent
-    return above is None or above.id in around
+    block = _block_of(declaration)
+    return block is None or block in around
+
+
+@lru_cache(maxsize=16384)
+def _block_of(declaration: Node) -> int | None:
+    """The number of the block that a declaration is made in, None outside of all."""
+    blocks = ("compound_statement", "case_statement")
+    return next((above.id for above, _ in ancestors(declaration) if above.type in blocks), None)
 
 
 def _is_passed_on(address: Node) -> bool:

@@ -10,6 +10,7 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.functions import function_name, parameters_of
 from astra_tui.cuda_source.syntax import (
+    all_of_type,
     ancestors,
     arguments_of,
     called_name,
@@ -172,8 +173,8 @@ class HostCode:
         return Rewriter(self.symbols()).sizes(node)
 
     def _attributes(self) -> Iterator[tuple[str, str]]:
-        for node in descendants(self.launch.function):
-            if node.type == "call_expression" and called_name(node) == "cudaDeviceGetAttribute":
+        for node in all_of_type(self.launch.function, "call_expression"):
+            if called_name(node) == "cudaDeviceGetAttribute":
                 target = re.search(r"&\s*(\w+)", text_of(node))
                 if target and "MultiProcessorCount" in text_of(node):
                     yield target[1], "sm_count"
@@ -506,9 +507,8 @@ class HostCode:
         )
 
     def _all(self) -> Iterator[tuple[str, Node]]:
-        for node in descendants(self.launch.function):
-            if node.type == "declaration":
-                yield from declarators(node)
+        for node in all_of_type(self.launch.function, "declaration"):
+            yield from declarators(node)
 
     def _is_over(self, definition: Node) -> bool:
         """Whether a definition is over known sizes, or over what the host function is passed."""
@@ -610,10 +610,10 @@ def _divided(total: Expression, by: Expression) -> Expression:
 
 def _changed_by_callees(source: SourceText, launch: HostLaunch) -> Iterator[str]:
     """Variables that the host function passes by reference to functions of the source."""
-    for node in descendants(launch.function):
+    for node in all_of_type(launch.function, "call_expression"):
         if node.start_byte >= launch.call.start_byte:
             return
-        callee = source.functions.get(called_name(node)) if node.type == "call_expression" else None
+        callee = source.functions.get(called_name(node))
         if callee is not None:
             for parameter, argument in zip(parameters_of(callee), arguments_of(node), strict=False):
                 if parameter.is_reference and not parameter.is_const:
@@ -657,13 +657,13 @@ def with_checked_types(
     source: SourceText, kernel: KernelFunction, launch: HostLaunch
 ) -> KernelFunction:
     """A kernel whose `void*` have the element types that host code checks, the first of several."""
-    values = local_values(launch)
-    checked = {check.tensor: check.types for check in tensor_checks(launch)}
     found = list(kernel.parameters)
-    for place, argument in enumerate(launch.arguments[: len(found)]):
-        types = checked.get(_tensor_behind(argument, values), ())
-        is_open = found[place].is_pointer and found[place].type == "void"
-        if is_open and types and dtype_of(types[0], source.aliases) is not None:
+    untyped = [n for n, p in enumerate(found) if p.is_pointer and p.type == "void"]
+    values = local_values(launch) if untyped else {}
+    checked = {check.tensor: check.types for check in tensor_checks(launch)} if untyped else {}
+    for place in (n for n in untyped if n < len(launch.arguments)):
+        types = checked.get(_tensor_behind(launch.arguments[place], values), ())
+        if types and dtype_of(types[0], source.aliases) is not None:
             found[place] = replace(found[place], type=types[0])
     return replace(kernel, parameters=tuple(found))
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 
 from tree_sitter import Node
 
@@ -26,6 +27,7 @@ from astra_tui.cuda_source.syntax import (
     descendants,
     integer_value,
     line_of,
+    of_type,
     parse,
     parse_expression,
     text_of,
@@ -119,8 +121,12 @@ class SourceText:
         return re.sub(r"(?<![\w:.])(?<!:: )([A-Za-z_]\w*)\b", with_scope, text)
 
 
+@lru_cache(maxsize=2)
 def read_source(translation: Translation) -> SourceText:
-    """The parsed source; what the grammar does not understand is passed over."""
+    """The parsed source; what the grammar does not understand is passed over.
+
+    Kept, since a source is drafted again for each answer.
+    """
     root, structures = with_members_as_parameters(with_lambdas_in_place(expanded_text(translation)))
     functions = [n for n in descendants(root) if n.type == "function_definition"]
     by_name: dict[str, Node] = {}
@@ -383,14 +389,14 @@ def scope_of(node: Node) -> tuple[str, ...]:
     return tuple(reversed(found))
 
 
-def declared_types(function: Node) -> dict[str, str]:
+@lru_cache(maxsize=16)
+def declared_types(function: Node) -> Mapping[str, str]:
     """The types of a function's parameters and of its local pointers and numbers."""
     found = {p.name: p.type for p in parameters_of(function)}
-    for node in descendants(function):
-        if node.type == "declaration":
-            base = re.sub(r"\bconst\b", "", text_of(node.child_by_field_name("type"))).strip()
-            found.update((name, base) for name, _ in declarators(node))
-    return found
+    for node in of_type(function, "declaration"):
+        base = re.sub(r"\bconst\b", "", text_of(node.child_by_field_name("type"))).strip()
+        found.update((name, base) for name, _ in declarators(node))
+    return MappingProxyType(found)
 
 
 # -- names of the whole file -----------------------------------------------------------------------

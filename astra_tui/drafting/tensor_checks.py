@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import (
+    all_of_type,
     ancestors,
     arguments_of,
     called_name,
     declarators,
-    descendants,
+    of_type,
     text_of,
 )
 from astra_tui.drafting.body import conditions_at
@@ -42,8 +43,8 @@ class TensorCheck:
 
 def tensor_checks(launch: HostLaunch) -> Iterator[TensorCheck]:
     """Every check of a host function that launches, in order."""
-    for call in descendants(launch.function):
-        if call.type == "call_expression" and _method(call) == "verify":
+    for call in all_of_type(launch.function, "call_expression"):
+        if _method(call) == "verify":
             if not is_reached(call, launch.given):
                 continue
             chain = dict(_chain(call))
@@ -85,8 +86,8 @@ def _checks(statement: Node) -> Iterator[Node]:
         if empty and condition is not None:
             yield condition
     elif statement.type == "expression_statement":
-        for call in descendants(statement):
-            if call.type == "call_expression" and _CHECK.fullmatch(called_name(call)):
+        for call in of_type(statement, "call_expression"):
+            if _CHECK.fullmatch(called_name(call)):
                 yield from arguments_of(call)[:1]
                 return
 
@@ -94,23 +95,21 @@ def _checks(statement: Node) -> Iterator[Node]:
 def symbolic_sizes(function: Node) -> dict[str, str]:
     """Variables that stand for a size, with the name that the source gives the size."""
     found: dict[str, str] = {}
-    for node in descendants(function):
-        if node.type == "declaration":
-            for name, declarator in declarators(node):
-                match = re.search(r'SymbolicSize\s*\{\s*"(\w+)"', text_of(declarator))
-                if match:
-                    found[name] = match[1]
+    for node in of_type(function, "declaration"):
+        for name, declarator in declarators(node):
+            match = re.search(r'SymbolicSize\s*\{\s*"(\w+)"', text_of(declarator))
+            if match:
+                found[name] = match[1]
     return found
 
 
 def fixed_sizes(function: Node) -> dict[str, Node]:
     """Variables of symbolic sizes that are set: `D.set_value(kDim)`."""
     found: dict[str, Node] = {}
-    for call in descendants(function):
-        if call.type == "call_expression" and _method(call) == "set_value" and arguments_of(call):
-            found[text_of(call.child_by_field_name("function")).partition(".")[0]] = arguments_of(
-                call
-            )[0]
+    for call in all_of_type(function, "call_expression"):
+        if _method(call) == "set_value" and arguments_of(call):
+            name = text_of(call.child_by_field_name("function")).partition(".")[0]
+            found[name] = arguments_of(call)[0]
     return found
 
 

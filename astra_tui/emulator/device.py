@@ -87,7 +87,7 @@ class LoadedModule:
 
     def __init__(self, ptx: str):
         self.module: Module = parse_ptx(ptx)
-        self.globals = tuple(v for v in self.module.variables if v.space in ("global", "const"))
+        self.globals = _used_globals(self.module)
         self.addresses = variable_addresses(self.globals)
         self.kernels: dict[str, Kernel] = {}
         self.most_threads = {
@@ -462,6 +462,22 @@ def _symbols_in(function: Function) -> set[str]:
                 if isinstance(base, Symbol):
                     used.add(base.name)
     return used
+
+
+def _used_globals(module: Module) -> tuple[Variable, ...]:
+    """The global variables that code names, and those whose addresses they begin with.
+
+    Headers bring thousands that no kernel uses.
+    """
+    known = {v.name: v for v in module.variables if v.space in ("global", "const")}
+    left = [name for function in module.functions.values() for name in _symbols_in(function)]
+    used: set[str] = set()
+    while left:
+        name = left.pop()
+        if name in known and name not in used:
+            used.add(name)
+            left += [other for _, other, _ in known[name].addresses]
+    return tuple(v for name, v in known.items() if name in used)
 
 
 def _out_of_memory(

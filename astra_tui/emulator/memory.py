@@ -104,7 +104,9 @@ class GlobalMemory:
         self._begins = np.array(self.begins, np.int64)
         self._ends = np.array([b.end for b in self.buffers], np.int64)
         self.undefined = [b for b in self.buffers if b.use is not None and b.use.starts_undefined]
-        self.contents = [self._initial(v) for v in variables] + [b.content for b in buffers]
+        names = frozenset(v.name for v in variables)
+        self.contents = [self._initial(v, names) for v in variables]
+        self.contents += [b.content for b in buffers]
         self._make()
 
     def _make(self) -> None:
@@ -118,10 +120,9 @@ class GlobalMemory:
         for buffer in self.undefined:
             self.defined[self._granules(buffer)] = False
 
-    def _initial(self, variable: Variable) -> Any:
-        """What a variable begins with. Raises PtxError for the address of what is none."""
+    def _initial(self, variable: Variable, names: frozenset[str]) -> Any:
+        """What a variable begins with. Raises PtxError for the address of none of those named."""
         data = _initial(variable).copy()
-        names = {b.name for b in self.buffers if b.use is None}
         for offset, name, behind in variable.addresses:
             if name not in names:
                 raise PtxError(

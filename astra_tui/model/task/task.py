@@ -260,6 +260,15 @@ class KernelTask:
 
         Conditions on addresses and strides are broken where no placement of the tensors keeps them.
         """
+        return self._known_violation(tuple(dims.items()), element)
+
+    @cached_property
+    def _known_violation(self) -> Callable[[tuple[tuple[str, int], ...], DType], str]:
+        """As `violated`, by sizes and element type; suites try the same ones many times."""
+        return lru_cache(KNOWN_SHAPES)(self._violation)
+
+    def _violation(self, sizes: tuple[tuple[str, int], ...], element: DType) -> str:
+        dims = dict(sizes)
         placements = self.placements(dims, element) if self._placed_by_contract else {}
         return self.broken(self.bindings(dims, element, placements))
 
@@ -297,11 +306,13 @@ class KernelTask:
 
     def broken(self, call: Bindings) -> str:
         """The first condition of the contract that a call breaks, or ""."""
+        first = self._first_broken(call)
+        return self.accepts_text[first] if first is not None else ""
+
+    def _first_broken(self, call: Bindings) -> int | None:
         evaluator = Evaluator(call, self._file_name)
-        for condition, text in zip(self.accepts, self.accepts_text, strict=True):
-            if not evaluator.truth(condition):
-                return text
-        return ""
+        truths = map(evaluator.truth, self.accepts)
+        return next((number for number, holds in enumerate(truths) if not holds), None)
 
     def bindings(
         self, dims: Mapping[str, int], element: DType, placements: Mapping[str, Placement]
@@ -334,13 +345,14 @@ class KernelTask:
             )
             for name, shape in self.shapes(dims, element).items()
         }
-        if not within_contract:
+        if not within_contract or not self._placed_by_contract:
             return asked
         for attempt in attempts(asked, self._placed_by_contract):
-            if not self._placed_by_contract or not self.broken(
-                self.bindings(dims, element, attempt)
-            ):
+            broken = self._first_broken(self.bindings(dims, element, attempt))
+            if broken is None:
                 return attempt
+            if not names_in(self.accepts[broken]) & self._placed_by_contract.keys():
+                break  # No place of a tensor mends it.
         return asked
 
     @cached_property
