@@ -21,6 +21,7 @@ class ExitCode(IntEnum):
     NEEDS_DECISION = 5
     TROUBLE = 6
     INCONCLUSIVE = 7
+    UNFINISHED_DRAFT = 8
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 
@@ -34,6 +35,7 @@ MEANINGS = {
     ExitCode.NEEDS_DECISION: "a run waits for a decision and no one is there; it can be resumed",
     ExitCode.TROUBLE: "an error outside of the kernel, such as a model's server",
     ExitCode.INCONCLUSIVE: "nothing wrong was found, but the check could not establish everything",
+    ExitCode.UNFINISHED_DRAFT: "a task was drafted, and does not load or compile yet",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.PIPE_CLOSED: "whatever read the output went away",
 }

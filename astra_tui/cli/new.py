@@ -110,7 +110,7 @@ def run(options: Options) -> int:
             folder, answer.files, _origin_words(answer), answer.open_points, answer.problems
         ),
     )
-    return ExitCode.OK
+    return ExitCode.UNFINISHED_DRAFT if problems else ExitCode.OK
 
 
 def _answers(options: Options) -> Answers:

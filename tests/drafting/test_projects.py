@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_tui.cli import main
+from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cuda_source.clang import read_translation
 from astra_tui.lab.compiler.toolchain import find_toolchain
 from astra_tui.model.launch import plan_of, print_expression
@@ -99,7 +100,10 @@ def test_a_header_that_is_not_found_is_named(
 ) -> None:
     source = tmp_path / "lonely.cu"
     source.write_text('#include "mine.h"\n__global__ void k(Mine* x) { x[0] = 1; }\n')
-    assert main(["new", str(tmp_path / "lonely"), "--from", str(source), "--json"]) == 0
+    asked = ["new", str(tmp_path / "lonely"), "--from", str(source), "--json"]
+    assert main(asked) == ExitCode.UNFINISHED_DRAFT
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert any("mine.h" in problem for problem in problems)
     found = read_translation(source, [], find_toolchain().include_dirs)
     assert found.missing == ("mine.h",)
     assert any("lonely.cu:2: unknown type name 'Mine'" in error for error in found.errors)
