@@ -106,7 +106,7 @@ def _on_screen(options: Options, folder: Path) -> int | None:
 
 def _print(options: Options, folder: Path) -> int:
     from astra_tui.plain.run import ReplayLines
-    from astra_tui.present.results import result_blocks
+    from astra_tui.present.sessions import result_blocks
     from astra_tui.sessions.integrity import read_session
     from astra_tui.sessions.timeline import position_after
 

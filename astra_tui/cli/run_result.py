@@ -87,7 +87,7 @@ def resume_command(settings: RunSettings, folder: Path) -> str:
 
 
 def _print_result(state: SessionState, folder: Path, as_json: bool) -> None:
-    from astra_tui.present.results import result_blocks
+    from astra_tui.present.sessions import result_blocks
     from astra_tui.sessions.summary import run_report
 
     plain.print_answer(run_report(state, folder), as_json, lambda: result_blocks(state, folder))

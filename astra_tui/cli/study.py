@@ -42,7 +42,7 @@ def run(options: Options) -> int:
     from astra_tui.cli.answers import StudyAnswer
     from astra_tui.cli.settings import read_choices
     from astra_tui.cli.study_file import read_study
-    from astra_tui.present.study import study_blocks
+    from astra_tui.present.sessions import study_blocks
     from astra_tui.sessions.experience import VARIABLE
 
     os.environ[VARIABLE] = "off"  # Runs that learned from each other would be no seeds.

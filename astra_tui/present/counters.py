@@ -1,9 +1,9 @@
-"""A kernel source with the emulator's counters next to its lines, and a GPU's own counters."""
+"""Counters: of two versions, next to the lines of their sources, and a GPU's own."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from astra_tui.model.check import Case
@@ -12,16 +12,46 @@ from astra_tui.model.counters import Counters, Place
 from astra_tui.model.findings import Finding
 from astra_tui.model.ncu import ComparedCounter, LaunchCounters, NcuReport
 from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic, wasted_traffic
+from astra_tui.model.verdict import Profile
 from astra_tui.present import document as doc
-from astra_tui.present.document import number
-from astra_tui.present.numbers import (
-    count,
-    decimal,
-    dimensions,
-    percent,
-    pluralised,
-)
+from astra_tui.present.numbers import count, decimal, dimensions, percent, pluralised
 from astra_tui.present.tones import Phrase, Tone
+
+COUNTED = (
+    "sectors",
+    "requests",
+    "warp_instructions",
+    "shared_requests",
+    "bank_conflicts",
+    "barriers",
+)
+"""The counters that are shown of a version."""
+
+
+def totals(profile: Profile) -> dict[str, int]:
+    """These counters, each added up over the workloads."""
+    return {name: profile.total(name) for name in COUNTED}
+
+
+def counted_table(
+    columns: Sequence[str],
+    before: Mapping[str, int] | None,
+    now: Mapping[str, int],
+    of: str | None = None,
+) -> doc.Table:
+    """Counters of two versions and how each changed; of the later one alone, where there is no
+    other. `of` names the rows as `doc.place` does: a workload, or "" for all of them together.
+    """
+    rows: list[doc.Row] = []
+    for name, value in now.items():
+        was = before[name] if before is not None else None
+        change = doc.changed(was, value) if was is not None else None
+        rows.append((name.replace("_", " "), was, value, change))
+    anchors = tuple(doc.place((of,), name) for name in now) if of is not None else ()
+    return doc.table(columns, rows, anchors=anchors).without_empty_columns()
+
+
+# -- a source, line by line ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -62,47 +92,41 @@ def _names(versions: Sequence[CountedSource]) -> list[str]:
     return short if len(set(short)) == len(short) else files
 
 
-# -- totals ----------------------------------------------------------------------------------------
-
-_OPTIONAL = {
+_REMARKS = {
+    "requests": "to global memory, one a warp",
+    "warp_instructions": "of PTX, one a warp",
     "shared_requests": "to shared memory, one a warp",
     "bank_conflicts": "extra passes over shared memory",
     "barriers": "waits, one a warp",
     "shuffles": "one a warp",
 }
+_WHERE_COUNTED = ("shared_requests", "bank_conflicts", "barriers", "shuffles")
 
 
 def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[doc.Block]:
     names, counters = _names(versions), [v.counters for v in versions]
     two = len(versions) == 2
     compulsory = f"of 32 bytes; compulsory: {count(compulsory_bytes // 32)}"
-    counted = [
-        ("sectors", [c.sectors for c in counters], compulsory),
-        ("requests", [c.requests for c in counters], "to global memory, one a warp"),
-        ("instructions", [c.warp_instructions for c in counters], "of PTX, one a warp"),
-    ]
-    for name, remark in _OPTIONAL.items():
-        values = [getattr(c, name) for c in counters]
-        if any(values):
-            counted.append((name.replace("_", " "), values, remark))
     rows: list[doc.Row] = []
-    for name, values, remark in counted:
-        rows.append((name, *values, *([doc.changed(values[-1], values[0])] * two), remark))
+    for name, remark in {"sectors": compulsory, **_REMARKS}.items():
+        values = [int(getattr(c, name)) for c in counters]
+        if any(values) or name not in _WHERE_COUNTED:
+            changes = [doc.changed(values[-1], values[0])] * two
+            shown = name.removeprefix("warp_").replace("_", " ")
+            rows.append((shown, *values, *changes, remark))
     used = [[k.resources.registers for k in v.compilation.kernels] for v in versions]
     registers = (doc.Number(max(each, default=0), ", ".join(map(str, each))) for each in used)
-    rows.append(("registers", *registers, *([None] * two), "a thread, by kernel"))
-    columns = ("", *names, *(["change"] * two), "")
+    rows.append(("registers", *registers, *[None] * two, "a thread, by kernel"))
+    columns = ("", *names, *["change"] * two, "")
     order = ""
     if two:
-        keys = [c.ranking_key() for c in counters]
-        told = "equal" if keys[0] == keys[1] else "better" if keys[0] < keys[1] else "worse"
+        new, old = (c.ranking_key() for c in counters)
+        told = "equal" if new == old else "better" if new < old else "worse"
         key = "the emulator's key (sectors, requests, instructions)"
         order = f"{names[0]} is {told} by {key}"
     compiler = f"counts depend on the compiler: {counters[0].compiler}"
     return [doc.table(columns, rows), *doc.paragraphs(order, compiler)]
 
-
-# -- what is moved in vain -------------------------------------------------------------------------
 
 _MOST_LISTED = 8
 
@@ -114,13 +138,12 @@ def _traffic(versions: Sequence[CountedSource]) -> doc.Table:
     for name, version in zip(_names(versions), versions, strict=True):
         for t in version.traffic:
             share = (t.loaded - t.shared + t.stored) / t.compulsory
-            loaded = t.size, t.loaded, t.distinct_loaded
-            stored = t.stored, t.distinct_stored, t.half_lines, t.shared
-            moved = number(share, decimal, 2)
-            cells = (n or None for n in stored)
-            rows.append((t.argument, *([name] * two), *(n or None for n in loaded), moved, *cells))
+            loaded = (n or None for n in (t.size, t.loaded, t.distinct_loaded))
+            stored = (n or None for n in (t.stored, t.distinct_stored, t.half_lines, t.shared))
+            moved = doc.number(share, decimal, 2)
+            rows.append((t.argument, *[name] * two, *loaded, moved, *stored))
     columns = (
-        "bytes of", *([""] * two), "size", "loaded", "distinct", "moved/distinct", "stored",
+        "bytes of", *[""] * two, "size", "loaded", "distinct", "moved/distinct", "stored",
         "distinct", "half lines", "shared",
     )  # fmt: skip
     return doc.table(columns, rows, optional=4)
@@ -140,8 +163,6 @@ def _moved_in_vain(versions: Sequence[CountedSource]) -> Iterator[str]:
         for workload in (w for w in version.workloads if w.problem):
             yield f"{prefix}{workload.workload} was not counted: {workload.problem}"
 
-
-# -- line by line ----------------------------------------------------------------------------------
 
 _COLUMNS = ("req", "sectors", "eff", "confl", "instr")
 _Cells = tuple[str, ...]
@@ -206,26 +227,20 @@ def _merged(new: list[_Line], old: list[_Line]) -> Iterator[_Line]:
 
 
 def _cells(counters: Counters) -> dict[Place, _Cells]:
-    """The counts of each place as text, in the order of `_COLUMNS`."""
+    """The counts of each place as text, in the order of `_COLUMNS`; empty where they are zero."""
     instructions = {c.place: c.warp_instructions for c in counters.lines}
     found: dict[Place, _Cells] = {}
     for place in {*instructions, *(a.place for a in counters.accesses)}:
         here = [a for a in counters.accesses if a.place == place]
-        sectors = sum(a.sectors for a in here)
-        moved = sum(a.bytes for a in here if a.in_global)
-        requests, conflicts = sum(a.requests for a in here), sum(a.conflicts for a in here)
-        found[place] = (
-            _unless_zero(requests),
-            _unless_zero(sectors),
-            percent(moved / (32 * sectors)) if sectors else "",
-            _unless_zero(conflicts),
-            _unless_zero(instructions.get(place, 0)),
+        requests, sectors, conflicts = (
+            sum(getattr(a, name) for a in here) for name in ("requests", "sectors", "conflicts")
         )
+        moved = sum(a.bytes for a in here if a.in_global)
+        efficiency = percent(moved / (32 * sectors)) if sectors else ""
+        counts = requests, sectors, conflicts, instructions.get(place, 0)
+        texts = [count(value) if value else "" for value in counts]
+        found[place] = (*texts[:2], efficiency, *texts[2:])
     return found
-
-
-def _unless_zero(value: int) -> str:
-    return count(value) if value else ""
 
 
 # -- a GPU's own -----------------------------------------------------------------------------------
@@ -264,12 +279,11 @@ def compared_blocks(
     version = f" by ncu {report.version}" if report.version else ""
     rows: list[doc.Row] = []
     for c in counters:
-        gpu = number(c.gpu, decimal, 0) if c.gpu is not None else None
-        apart = (
-            doc.Number(c.difference, f"{c.difference:+,.0f}") if c.difference is not None else None
-        )
-        remark = None if c.gpu is not None else "not read by ncu"
-        rows.append((c.counter.replace("_", " "), c.emulator, gpu, apart, remark))
+        read: doc.Row = (None, None, "not read by ncu")
+        if c.gpu is not None and c.difference is not None:
+            apart = doc.Number(c.difference, f"{c.difference:+,.0f}")
+            read = (doc.number(c.gpu, decimal, 0), apart, None)
+        rows.append((c.counter.replace("_", " "), c.emulator, *read))
     columns = ("", "emulator", "GPU", "difference", "")
     missing = {name: why for launch in report.launches for name, why in launch.missing.items()}
     title = f"{file}: the GPU's own counters{version}, in the same case"

@@ -217,12 +217,6 @@ def place(of: tuple[str, ...], *metrics: str) -> str:
     return "\t".join(["\n".join(of), *metrics])
 
 
-def counter_row(name: str, before: int | None, now: int) -> Row:
-    """A counter of two versions and its change; of the later one alone, where there is no other."""
-    change = changed(before, now) if before is not None else None
-    return name.replace("_", " "), before, now, change
-
-
 class Listing(msgspec.Struct, frozen=True):
     """Lines as they are, set in a fixed width. With a heading they are in columns."""
 

@@ -18,7 +18,11 @@ _READINGS: dict[str, tuple[str, str, Callable[[GpuSample], float | None]]] = {
     "power": ("power_w", "W", lambda s: s.power_w),
     "temperature": ("temperature_c", "°C", lambda s: s.temperature_c),
     "utilisation": ("utilisation_percent", "%", lambda s: s.utilisation_percent),
-    "memory": ("memory_used_bytes", "GiB", lambda s: _gib(s.memory_used_bytes)),
+    "memory": (
+        "memory_used_bytes",
+        "GiB",
+        lambda s: _gib(s.memory_used_bytes),
+    ),
 }
 """What is read again and again: its field, its unit, and its value."""
 
@@ -70,13 +74,14 @@ def gpu_blocks(state: SessionState, samples: Sequence[GpuSample], width: int) ->
         return []
     gpu = state.device.gpu if state.device else None
     versions = doc.pairs(state.opened.versions)
-    blocks: list[doc.Block] = [doc.pairs({"device": state.device_name})]
     if gpu is not None:
         timed = f"{seconds(state.usage.gpu_seconds)} of GPU time so far"
-        blocks = [doc.pairs({"device": state.device_name, **gpu_facts(gpu), "timed": timed})]
+        facts = {"device": state.device_name, **gpu_facts(gpu), "timed": timed}
+        blocks: list[doc.Block] = [doc.pairs(facts)]
         blocks += doc.paragraphs(*(f"not told: {what}: {why}" for what, why in gpu.missing.items()))
         blocks.append(doc.Section("Now", "", tuple(_samples(samples, width - 30))))
     else:
+        blocks = [doc.pairs({"device": state.device_name})]
         blocks += doc.paragraphs(
             "The emulator runs on the CPU: there is no clock, power or temperature to watch, and "
             "nothing it says is a time. It counts memory traffic exactly; see Profile."
@@ -100,20 +105,16 @@ def _samples(samples: Sequence[GpuSample], room: int) -> list[doc.Block]:
         found = [f"{value:.4g} {unit}" for value in _now(read, samples)]
         now: doc.Cell = found[0] if found else doc.Badge(missing.get(field, "not told"), Tone.DIM)
         rows.append((title, now, _strip([read(s) for s in samples], room)))
-    states: list[doc.Row] = []
+    states: dict[str, str] = {}
     if last.throttle_reasons is None or last.throttle_reasons:
         said = ", ".join(r.value.replace("_", " ") for r in last.throttle_reasons or ())
-        states.append(("throttled", _warning(said or missing.get("throttle_reasons", "not told"))))
+        states["throttled"] = said or missing.get("throttle_reasons", "not told")
     if last.other_processes is None or last.other_processes:
         pids = ", ".join(str(process.pid) for process in last.other_processes or ())
         uses = f"process {pids} uses this GPU too; times may suffer"
-        untold = missing.get("other_processes", "not told")
-        states.append(("others", _warning(uses if pids else untold)))
-    return [doc.table(("", "", ""), rows), doc.table(("", ""), states)]
-
-
-def _warning(text: str) -> doc.Inline:
-    return doc.Badge(text, Tone.CAUTION)
+        states["others"] = uses if pids else missing.get("other_processes", "not told")
+    warnings = ((name, doc.Badge(text, Tone.CAUTION)) for name, text in states.items())
+    return [doc.table(("", "", ""), rows), doc.table(("", ""), warnings)]
 
 
 def _strip(values: Sequence[float | None], width: int) -> str:
@@ -128,4 +129,4 @@ def _strip(values: Sequence[float | None], width: int) -> str:
 
 
 def _gib(bytes_: int | None) -> float | None:
-    return None if bytes_ is None else bytes_ / (1 << 30)
+    return None if bytes_ is None else bytes_ / 2**30

@@ -8,12 +8,11 @@ from astra_tui.model.audit import AuditSummary, Group
 from astra_tui.model.environment import Difference
 from astra_tui.model.export import ExportReport, ExportStep
 from astra_tui.model.health import Health, Probe
-from astra_tui.model.timing import Timing
 from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, percent, pluralised, short, significant
+from astra_tui.present.timing import speedup_told
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import timing_verdict
 from astra_tui.sessions.integrity import Integrity
 from astra_tui.sessions.signing import Signed
 
@@ -76,12 +75,8 @@ def audit_blocks(summary: AuditSummary, messages: Mapping[str, str]) -> list[doc
         cells = (n or None for n in (*numbers, len(kind.failures)))
         rows.append((kind.group.value, kind.kind, *cells))
     columns = ("group", "kind", "judged", "wrong", "inconclusive", "void", "hang", "failures")
-    blocks: list[doc.Block] = [
-        *doc.paragraphs(
-            f"gate {short(head.gate)} on {head.device}, {head.compiler}; {head.machine}"
-        ),
-        doc.table(columns, rows),
-    ]
+    where = f"gate {short(head.gate)} on {head.device}, {head.compiler}; {head.machine}"
+    blocks: list[doc.Block] = [*doc.paragraphs(where), doc.table(columns, rows)]
     for group, words in _FAILURES.items():
         names = [n for k in summary.kinds if k.group is group for n in k.failures]
         judged = sum(k.judged for k in summary.kinds if k.group is group)
@@ -124,37 +119,32 @@ def verification_blocks(verified: CandidateVerification) -> list[doc.Block]:
     where = f"round {verified.round}" if verified.round else "baseline"
     recorded = (doc.badge(verified.recorded),) if verified.recorded else ("not recorded",)
     check: doc.Line = (
-        doc.badge(verified.measured), " (recorded: ", *recorded,
+        "check: ", doc.badge(verified.measured), " (recorded: ", *recorded,
         f"), {pluralised(verified.cases, 'case')}; largest error "
         f"{significant(verified.worst_measured)} of what is allowed "
         f"(recorded: {significant(verified.worst_recorded)})",
     )  # fmt: skip
-    facts: list[doc.Block] = [doc.Paragraph(("check: ", *check))]
+    facts: list[doc.Block] = [doc.Paragraph(check)]
     if verified.counters:
         rows = ((c.name.replace("_", " "), c.measured, c.recorded) for c in verified.counters)
         facts.append(doc.table(("counter", "here", "recorded"), rows))
-    facts += [doc.Paragraph(_timing(pair)) for pair in verified.timings]
+    facts += doc.paragraphs(*map(_timing, verified.timings))
     facts += doc.paragraphs(*(f"note: {said}" for said in verified.notes))
-    facts += [
-        doc.Paragraph((doc.Badge("disagrees", Tone.BAD), f": {p}")) for p in verified.problems
-    ]
+    wrong = doc.Badge("disagrees", Tone.BAD)
+    facts += doc.paragraphs(*((wrong, f": {problem}") for problem in verified.problems))
     if verified.agrees:
         told = "agrees" if verified.counters_compared else "agrees in what was compared"
-        facts.append(doc.Paragraph((doc.Badge(told, Tone.GOOD),)))
+        facts += doc.paragraphs((doc.Badge(told, Tone.GOOD),))
     return [doc.Section(f"{where}  {short(verified.candidate)}", "", tuple(facts))]
 
 
 def _timing(pair: TimingPair) -> doc.Line:
     head = f"time against {short(pair.base)}: "
-    recorded = *_ratio(pair.recorded), ")"
+    recorded = *speedup_told(pair.recorded), ")"
     if pair.measured is None:
         return (head, "not timed here (recorded: ", *recorded)
     apart = f"; {percent(pair.tolerance, 1)} apart is allowed"
-    return (head, *_ratio(pair.measured), " (recorded: ", *recorded, apart)
-
-
-def _ratio(timing: Timing) -> doc.Line:
-    return *doc.speedup_line(timing.speedup), " ", doc.badge(timing_verdict(timing))
+    return (head, *speedup_told(pair.measured), " (recorded: ", *recorded, apart)
 
 
 def verification_words(candidates: Sequence[CandidateVerification]) -> str:
@@ -168,10 +158,7 @@ def verification_words(candidates: Sequence[CandidateVerification]) -> str:
         "counters": [c.counters_compared for c in candidates],
         "timings": [t.measured is not None for c in candidates for t in c.timings],
     }
-    found = (f"{name} {sum(done)} of {len(done)}" for name, done in compared.items() if any(done))
-    left = (
-        f"{name} of {len(done) - sum(done)}" for name, done in compared.items() if not all(done)
-    )
+    found = [f"{name} {sum(did)} of {len(did)}" for name, did in compared.items() if any(did)]
+    left = [f"{name} of {did.count(False)}" for name, did in compared.items() if not all(did)]
     text = f"as recorded: {', '.join(found)}" if candidates else "nothing was accepted"
-    not_compared = ", ".join(left)
-    return text + (f"; not compared: {not_compared}" if not_compared else "")
+    return text + (f"; not compared: {', '.join(left)}" if left else "")

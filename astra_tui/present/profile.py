@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from astra_tui.model.events import RoundsTimed, TimingFinished
+from astra_tui.model.events import RoundsTimed
 from astra_tui.model.ncu import DURATION, Metric, NcuReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, SessionState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
+from astra_tui.present.counters import COUNTED, counted_table, totals
 from astra_tui.present.numbers import dimensions, percent, short
 from astra_tui.present.timing import measured_blocks, running_blocks, workload_blocks
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import round_verdict
 
-_COUNTERS = (
-    "sectors",
-    "requests",
-    "warp_instructions",
-    "shared_requests",
-    "bank_conflicts",
-    "barriers",
-)
 _MOST_WASTED = 6
-_ON_EMULATOR = (
-    "Counted by the emulator. Times, change of roofline and the paper's protocol need a GPU."
-)
 
 
 def profile_blocks(
@@ -46,40 +36,49 @@ def profile_blocks(
     if proposal is not None and proposal.verdict is not None:
         told = round_verdict(state, proposal.verdict)
         verdict: doc.Line = (doc.Badge(told.words.upper(), told.tone),)
-        blocks += [doc.Entry(verdict, doc.paragraphs(*proposal.verdict.reasons))]
+        blocks.append(doc.Entry(verdict, doc.paragraphs(*proposal.verdict.reasons)))
     blocks += _times(state, candidate, base, running)
     profile = candidate.profile
     if profile is None:
-        return [*blocks, _dim(_why_no_profile(candidate))]
+        why = "No profile: a candidate that is not correct has no cost worth knowing."
+        if candidate.check is None:
+            why = "No profile yet: it is taken once all cases have passed."
+        elif candidate.correct:
+            why = "The profile is being taken."
+        return [*blocks, _dim(why)]
     before = base.profile if base else None
-    blocks += [*_totals(before, profile), *_wasted(profile)]
+    columns = ("", "before", "now", "change")
+    counted = counted_table(columns, totals(before) if before else None, totals(profile), "")
+    blocks.append(doc.Section("All workloads together", "", (counted,)))
+    if wasted := doc.items(*doc.first([w.describe() for w in profile.wasted], _MOST_WASTED)):
+        blocks.append(doc.Section("Moved in vain", "", tuple(wasted)))
+    earlier = {(w.workload, w.dtype): w for w in (before.workloads if before else ())}
     for workload in profile.workloads:
-        blocks += _workload(workload, _same_workload(before, workload))
-    blocks += _kernels(before, profile)
-    rest: list[doc.Block] = [
-        *doc.paragraphs(*(f"{what}: {why}" for what, why in profile.missing.items()))
-    ]
-    if candidate.hardware is not None:
-        rest += metrics_blocks(candidate.hardware)
-    elif state.opened is not None and state.opened.settings.ncu:
-        rest.append(_dim("Hardware counters are read of the baseline and of every new best."))
-    elif profile.device == EMULATOR:
-        rest.append(_dim(_ON_EMULATOR))
-    else:
-        rest.append(_dim("Hardware counters were not asked for: --ncu reads them."))
-    return [*blocks, doc.Section("", "", tuple(rest))]
+        blocks.append(_workload(workload, earlier.get((workload.workload, workload.dtype))))
+    known = {k.kernel: k for k in before.kernels} if before else {}
+    if kernels := tuple(_kernel(k, known.get(k.kernel)) for k in profile.kernels):
+        blocks.append(doc.Section("Kernels", "", kernels))
+    rest = (*doc.paragraphs(*(f"{what}: {why}" for what, why in profile.missing.items())),)
+    return [*blocks, doc.Section("", "", (*rest, *_hardware(state, candidate, profile)))]
 
 
 def _dim(text: str) -> doc.Block:
     return doc.Paragraph((doc.Badge(text, Tone.DIM),))
 
 
-def _why_no_profile(candidate: CandidateState) -> str:
-    if candidate.check is None:
-        return "No profile yet: it is taken once all cases have passed."
-    if candidate.correct:
-        return "The profile is being taken."
-    return "No profile: a candidate that is not correct has no cost worth knowing."
+def _hardware(state: SessionState, candidate: CandidateState, profile: Profile) -> list[doc.Block]:
+    """A GPU's own counters, or why there are none."""
+    if candidate.hardware is not None:
+        return metrics_blocks(candidate.hardware)
+    why = "Hardware counters were not asked for: --ncu reads them."
+    if state.opened is not None and state.opened.settings.ncu:
+        why = "Hardware counters are read of the baseline and of every new best."
+    elif profile.device == EMULATOR:
+        why = (
+            "Counted by the emulator. Times, change of roofline and the paper's protocol need a "
+            "GPU."
+        )
+    return [_dim(why)]
 
 
 def _times(
@@ -94,81 +93,43 @@ def _times(
         yield doc.Section("Time so far", "", tuple(sofar))
     yield from running_blocks([r for r in running if r.candidate == candidate.hash])
     first = base.hash if base else ""
-    latest = {f.timing.base: f for f in candidate.timings}.values()
-    for finished in sorted(latest, key=lambda f: f.timing.base != first):
-        against = _base_words(state, first, finished)
+    names = {first: "the version before"}
+    if state.opened is not None:
+        names[state.opened.baseline] = "the baseline"
+    latest = {f.timing.base: f for f in candidate.timings}
+    for hash_, finished in sorted(latest.items(), key=lambda found: found[0] != first):
         again = ", measured again at the end" if finished.final else ""
+        against = names.get(hash_, short(hash_))
         yield from measured_blocks(finished.timing, f"Time against {against}{again}")
-
-
-def _base_words(state: SessionState, base: str, finished: TimingFinished) -> str:
-    """What a timing is against: the version before it, the baseline, or another source."""
-    against = finished.timing.base
-    if state.opened is not None and against == state.opened.baseline:
-        return "the baseline"
-    return "the version before" if against == base else short(against)
 
 
 # -- counters --------------------------------------------------------------------------------------
 
 
-def _counted(of: str, before: Sequence[int | None], now: Sequence[int]) -> doc.Block:
-    rows = [doc.counter_row(*row) for row in zip(_COUNTERS, before, now, strict=False)]
-    anchors = tuple(doc.place((of,), name) for name in _COUNTERS[: len(rows)])
-    columns = ("", *(("before", "now", "change") if not of else [""] * 3))
-    return doc.table(columns, rows, anchors=anchors).without_empty_columns()
-
-
-def _totals(before: Profile | None, now: Profile) -> list[doc.Block]:
-    old = [before.total(name) if before else None for name in _COUNTERS]
-    counted = _counted("", old, [now.total(name) for name in _COUNTERS])
-    return [doc.Section("All workloads together", "", (counted,))]
-
-
-def _wasted(profile: Profile) -> list[doc.Block]:
-    """What lines move in vain, on the workload that shows it most."""
-    shown = doc.items(*doc.first([w.describe() for w in profile.wasted], _MOST_WASTED))
-    return [doc.Section("Moved in vain", "", tuple(shown))] if shown else []
-
-
-def _same_workload(profile: Profile | None, now: WorkloadProfile) -> WorkloadProfile | None:
-    found = profile.workloads if profile else ()
-    return next((w for w in found if (w.workload, w.dtype) == (now.workload, now.dtype)), None)
-
-
-def _workload(now: WorkloadProfile, before: WorkloadProfile | None) -> list[doc.Block]:
+def _workload(now: WorkloadProfile, before: WorkloadProfile | None) -> doc.Block:
     ran = f"{now.dtype.value}, ran {dimensions(now.dims)}"
-    launched: doc.Cell = doc.Badge(
-        f"{now.blocks:,} blocks of {now.threads} threads, "
-        f"sectors used to {percent(now.counters.sector_efficiency)}",
-        Tone.DIM,
-    )
+    used = f"sectors used to {percent(now.counters.sector_efficiency)}"
+    launched = doc.Badge(f"{now.blocks:,} blocks of {now.threads} threads, {used}", Tone.DIM)
     at = doc.place((now.workload,), "blocks", "threads", "sector_efficiency")
-    names = _COUNTERS[:3]
-    old = [int(getattr(before.counters, name)) if before else None for name in names]
-    new = [int(getattr(now.counters, name)) for name in names]
     title: doc.Line = (doc.Strong(now.workload), doc.Badge(f"  {ran}", Tone.DIM))
     heading = doc.table(("",), [(launched,)], anchors=(at,))
-    return [doc.Section("", "", (doc.Paragraph(title), heading, _counted(now.workload, old, new)))]
+    was = _counts(before) if before else None
+    counted = counted_table([""] * 4, was, _counts(now), now.workload)
+    return doc.Section("", "", (doc.Paragraph(title), heading, counted))
 
 
-def _kernels(before: Profile | None, now: Profile) -> list[doc.Block]:
-    known = {k.kernel: k for k in before.kernels} if before else {}
-    blocks: list[doc.Block] = []
-    for kernel in now.kernels:
-        metrics = "registers", "spill_bytes", "shared_bytes", "occupancy"
-        use = [(_use(kernel, known.get(kernel.kernel)),)]
-        at = doc.place((kernel.kernel,), *metrics)
-        blocks.append(doc.Entry((kernel.kernel,), (doc.table(("",), use, anchors=(at,)),)))
-    return [doc.Section("Kernels", "", tuple(blocks))] if blocks else []
+def _counts(workload: WorkloadProfile) -> dict[str, int]:
+    return {name: int(getattr(workload.counters, name)) for name in COUNTED[:3]}
 
 
-def _use(now: KernelUse, before: KernelUse | None) -> doc.Line:
+def _kernel(now: KernelUse, before: KernelUse | None) -> doc.Block:
     spilled = Phrase(f"{now.spill_bytes} bytes spilled", Tone.CAUTION)
     spills = doc.badge(spilled if now.spill_bytes else Phrase("no spills"))
     was = f" (was {before.registers})" if before and before.registers != now.registers else ""
     rest = f", {now.shared_bytes} B shared, occupancy {percent(now.occupancy)}"
-    return f"{now.registers} registers{was}, ", spills, rest
+    use: doc.Line = (f"{now.registers} registers{was}, ", spills, rest)
+    at = doc.place((now.kernel,), "registers", "spill_bytes", "shared_bytes", "occupancy")
+    return doc.Entry((now.kernel,), (doc.table(("",), [(use,)], anchors=(at,)),))
 
 
 # -- a GPU's own counters --------------------------------------------------------------------------

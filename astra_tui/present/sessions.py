@@ -1,4 +1,4 @@
-"""Lists of sessions, each with its result in words, and of running engines."""
+"""Sessions: the result of one, lists of them, what a study and the memory have of many."""
 
 from __future__ import annotations
 
@@ -8,13 +8,64 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from astra_tui.model.experience import Experience, PredictionRecord
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.state import SessionState, Usage
+from astra_tui.model.verdict import Outcome
 from astra_tui.present import document as doc
-from astra_tui.present import numbers
-from astra_tui.present.numbers import minute
-from astra_tui.present.tones import Phrase, Tone, tone_of
-from astra_tui.present.words import NOTHING_BETTER, best_of, words_of
+from astra_tui.present import numbers, words
+from astra_tui.present.checks import sanitizer_blocks
+from astra_tui.present.counters import counted_table, hardware_blocks, totals
+from astra_tui.present.numbers import short
+from astra_tui.present.timing import CaveatMarks, Names, shipped_blocks, timing_blocks
+from astra_tui.present.tones import Tone
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
+from astra_tui.sessions.study import STUDY_COUNTERS, StudyRow
+from astra_tui.sessions.summary import final_timings
 from astra_tui.sessions.wire import Welcome
+
+# -- one -------------------------------------------------------------------------------------------
+
+
+def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
+    """What ran where, why it ended, and how good the best is."""
+    opened, closed, gpu = state.opened, state.closed, state.device.gpu if state.device else None
+    assert opened is not None
+    baseline, best = state.candidate(opened.baseline), state.candidate(state.best)
+    measured = baseline.profile is not None or final_timings(state)
+    told: doc.Line = ()
+    if measured:
+        told = ("the baseline: no candidate was correct and better",)
+        if best.hash != baseline.hash:
+            told = (doc.Code(short(best.hash)), f"  (sources/{short(best.hash)}.cu)")
+    facts: dict[str, str | doc.Line] = {
+        "task": opened.settings.task,
+        "team": words.team_words(opened.settings),
+        "device": words.device_words(state.device_name, gpu),
+        "session": str(folder),
+        "ended": f"{closed.reason.words} ({closed.message})" if closed else "",
+        "best": told,
+    }
+    if not measured:
+        return [doc.pairs(facts)]
+    hardware = hardware_blocks(best.hardware) if best.hardware is not None else []
+    parts = {"Tools": sanitizer_blocks(best.sanitizer) + hardware}
+    for final in final_timings(state):
+        names = Names(final.beside, short(best.hash), candidate_column="best")
+        marks = CaveatMarks.of_timing(final.timing.workloads)
+        parts[f"Times against {final.beside}"] = timing_blocks(final.timing, names, marks)
+    if best.shipped is not None:
+        parts["Kernels that others ship"] = shipped_blocks(best.shipped)
+    before, after = baseline.profile, best.profile
+    if before is not None and after is not None and before.workloads and after.workloads:
+        no_time = "counted by the emulator, which gives no time and no speedup"
+        columns = ("", "baseline", "best", "change")
+        counted = counted_table(columns, totals(before), totals(after))
+        parts["Counters"] = [counted, *doc.paragraphs(no_time)]
+    sections = (doc.Section(title, "", tuple(part)) for title, part in parts.items() if part)
+    return [doc.pairs(facts), *sections]
+
+
+# -- lists -----------------------------------------------------------------------------------------
 
 
 def session_entry(folder: Path) -> SessionSummary:
@@ -24,7 +75,7 @@ def session_entry(folder: Path) -> SessionSummary:
     """
     summary, state = summary_and_state(folder)
     is_told = state is not None and summary.status != ALTERED
-    result = best_of(state) if state is not None and is_told else NOTHING_BETTER
+    result = words.best_of(state) if state is not None and is_told else words.NOTHING_BETTER
     return replace(summary, result=result.words, tone=result.tone.value)
 
 
@@ -56,8 +107,15 @@ def _row(depth: int, s: SessionSummary) -> doc.Row:
     if s.parent:
         origin = "" if depth else f"{s.parent} "
         name = f"{'  ' * depth}{s.name} (from {origin}event {s.fork_seq})"
-    result = doc.badge(Phrase(s.result or "-", Tone(s.tone)))
-    return name, s.task, s.team, s.device, s.status, s.rounds, minute(s.started), result
+    result = doc.Badge(s.result or "-", Tone(s.tone))
+    return name, s.task, s.team, s.device, s.status, s.rounds, numbers.minute(s.started), result
+
+
+def engines_blocks(engines: Sequence[Welcome]) -> list[doc.Block]:
+    """One row a running engine."""
+    columns = "session", "task", "status", "process", "folder"
+    rows = ((e.session, e.task, e.status, str(e.pid), e.folder) for e in engines)
+    return [doc.table(columns, rows)]
 
 
 def memory_blocks(
@@ -71,20 +129,57 @@ def memory_blocks(
 
 
 def _tried_row(one: Experience) -> doc.Row:
-    expected, counter = one.prediction, one.prediction.counter.value
-    bounds, measured = expected.speedup, one.ratios.get(counter)
-    if one.speedup is not None and bounds is not None:
-        predicted, found = f"{bounds[0]:.2f}x to {bounds[1]:.2f}x", numbers.speedup(one.speedup)
+    expected, measured = one.prediction, one.ratios.get(one.prediction.counter.value)
+    if one.speedup is not None and expected.speedup is not None:
+        predicted, found = words.speedup_prediction(expected), numbers.speedup(one.speedup)
     else:
-        predicted = f"{counter.replace('_', ' ')} x{expected.counter_ratio:.2f}"
-        found = "-" if measured is None else f"x{measured:.2f}"
-    outcome = doc.badge(Phrase(words_of(one.outcome), tone_of(one.outcome)))
-    return one.id, one.operator, one.gpu, outcome, predicted, found, one.title
+        predicted = words.prediction_words(expected)
+        found = "-" if measured is None else numbers.change(measured)
+    return one.id, one.operator, one.gpu, doc.badge(one.outcome), predicted, found, one.title
 
 
-def engines_blocks(engines: Sequence[Welcome]) -> list[doc.Block]:
-    """One row a running engine."""
-    columns = "session", "task", "status", "process", "folder"
-    return [
-        doc.table(columns, ((e.session, e.task, e.status, str(e.pid), e.folder) for e in engines))
+# -- a study ---------------------------------------------------------------------------------------
+
+_COUNTED = (
+    "Requests, sectors and instructions: of the best against the baseline, counted by the "
+    "emulator, geometric means over the seeds that have ended."
+)
+_TIMED = (
+    "Speedup: of the best over baseline.cu, measured again at the end (1 where nothing was "
+    "better), geometric mean over seeds with its 95 % interval by Student's t."
+)
+
+
+def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
+    """What was gained, then the outcomes; a column of speedups only where a GPU ran."""
+    is_timed = any(device != EMULATOR for row in rows for device in row.devices)
+    seen = [o for o in Outcome if any(row.outcomes.get(o.value) for row in rows)]
+    gains: list[doc.Row] = []
+    ended: list[doc.Row] = []
+    faults: list[doc.Row] = []
+    for row in rows:
+        named = row.task, row.team, row.setting
+        counted = (row.counters[name] for name in STUDY_COUNTERS)
+        cells = ("-" if c is None else doc.number(c, numbers.change) for c in counted)
+        speedup = (doc.speedup_line(row.speedup) or "-",) if is_timed else ()
+        gains.append((*named, f"{row.ended} of {row.runs}", *cells, *speedup))
+        shares = (doc.number(row.share(o.value), numbers.percent) for o in seen)
+        ended.append((*named, row.plans, *(shares if row.plans else ("-" for _ in seen))))
+        faults.append((*named, row.candidates, row.wrong, row.not_compiled))
+    names = ("task", "team", "setting")
+    gained = (*names, "ended", "requests", "sectors", "instructions", *["speedup"] * is_timed)
+    candidates = (*names, "candidates", "wrong", "not compiled")
+    outcomes = (*names, "plans", *map(words.words_of, seen))
+    blocks: list[doc.Block] = [
+        doc.table(gained, gains),
+        *doc.paragraphs(_COUNTED, *[_TIMED] * is_timed),
+        doc.table(outcomes, ended, "Plans by outcome"),
+        doc.table(candidates, faults, "Candidates, repairs included"),
     ]
+    if usage.calls or usage.gpu_seconds:
+        blocks += doc.paragraphs(
+            f"All runs: {numbers.pluralised(usage.calls, 'call')}, "
+            f"{numbers.pluralised(usage.tokens, 'token')}, {numbers.dollars(usage.dollars)}, "
+            f"{numbers.seconds(usage.gpu_seconds)} of timing on the GPU."
+        )
+    return blocks

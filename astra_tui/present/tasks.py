@@ -26,15 +26,13 @@ def tasks_blocks(tasks: Sequence[KernelTask]) -> list[doc.Block]:
 
 def cases_blocks(task: str, cases: Sequence[Case]) -> list[doc.Block]:
     """The cases of a task, with the reason for each."""
-    rows = ((case.id, dimensions(case.dims), _why(case)) for case in cases)
+    rows: list[doc.Row] = []
+    for case in cases:
+        outside = case.outside_contract
+        refused = f" (outside the contract: {outside}; has to be refused)" if outside else ""
+        rows.append((case.id, dimensions(case.dims), case.why + refused))
     heading = f"{task}: {pluralised(len(cases), 'case')}"
     return [*doc.paragraphs(heading), doc.table(("case", "sizes", "why"), rows)]
-
-
-def _why(case: Case) -> str:
-    outside = case.outside_contract
-    refused = f" (outside the contract: {outside}; has to be refused)" if outside else ""
-    return case.why + refused
 
 
 # -- yardsticks ------------------------------------------------------------------------------------
@@ -46,11 +44,8 @@ def yardsticks_blocks(
     """One row a yardstick; what none serves follows, then what could not be built."""
     columns = "task", "yardstick", "state", "serves", "package", "licence", "age", "pdl"
     listed = doc.table(columns, map(_yardstick, entries), optional=4)
-    lacking = [
-        f"{task}: no yardstick serves {', '.join(workloads)}"
-        for task, workloads in unserved.items()
-        if workloads
-    ]
+    without = {task: ", ".join(workloads) for task, workloads in unserved.items() if workloads}
+    lacking = (f"{task}: no yardstick serves {names}" for task, names in without.items())
     failed = [
         doc.Entry((f"{e.task}: {e.name} not timed: {e.problem}",), doc.paragraphs(e.hint))
         for e in entries
@@ -63,22 +58,15 @@ def yardsticks_blocks(
 
 def _yardstick(e: YardstickEntry) -> doc.Row:
     package, pdl = f"{e.package} {e.version}", "yes" if e.pdl else "no"
-    return e.task, e.name, _state(e), _served(e), package, e.licence, f"{e.age_days} d", pdl
-
-
-def _state(e: YardstickEntry) -> str:
+    state = "cached" if e.cached else "not fetched"
     if e.kind == "out of reach":
-        return e.kind
-    if e.built is not None:
-        return "built" if e.built else "not built"
-    return "cached" if e.cached else "not fetched"
-
-
-def _served(e: YardstickEntry) -> str:
-    total = len(e.serves) + len(e.refuses)
-    if not e.refuses:
-        return "all workloads" if total > 1 else "the workload"
-    return f"{len(e.serves)} of {total} workloads"
+        state = e.kind
+    elif e.built is not None:
+        state = "built" if e.built else "not built"
+    served = "all workloads" if len(e.serves) > 1 else "the workload"
+    if e.refuses:
+        served = f"{len(e.serves)} of {len(e.serves) + len(e.refuses)} workloads"
+    return e.task, e.name, state, served, package, e.licence, f"{e.age_days} d", pdl
 
 
 # -- drafts ----------------------------------------------------------------------------------------
@@ -96,15 +84,15 @@ def draft_blocks(
     own = ", ".join(file for file in files if not file.startswith("upstream/"))
     copied = f" and {upstream} files in upstream/" if upstream else ""
     points = tuple((f"{at:2}. {point}",) for at, point in enumerate(open_points, 1))
-    state: list[doc.Block] = [*doc.paragraphs("the draft loads, and its baseline compiles")]
+    works = doc.paragraphs("the draft loads, and its baseline compiles")
+    state = doc.Section("the draft works", "", works)
     if problems:
-        state = doc.items(*(f"- {problem}" for problem in problems))
+        faults = tuple(doc.items(*(f"- {problem}" for problem in problems)))
+        state = doc.Section("the draft does not work yet", "", faults)
     return [
         *doc.paragraphs(f"wrote {own}{copied} in {folder}", *origin),
         doc.Section("for you to confirm or decide", "", (doc.Items(points),)),
-        doc.Section(
-            "the draft does not work yet" if problems else "the draft works", "", tuple(state)
-        ),
+        state,
         *doc.paragraphs(f"write or confirm reference.py, then: astra-tui check {folder}"),
     ]
 
@@ -120,9 +108,8 @@ def point_blocks(point: OpenPoint, source: Sequence[str]) -> list[doc.Block]:
 
 def kernels_blocks(by_file: Mapping[str, Sequence[tuple[int, str]]]) -> list[doc.Block]:
     """Lines and names of kernels, file by file."""
-    return [
-        doc.Entry(
-            (file,), (doc.Listing("", tuple(Phrase(f"{at:6}  {name}") for at, name in kernels)),)
-        )
-        for file, kernels in by_file.items()
-    ]
+    blocks: list[doc.Block] = []
+    for file, kernels in by_file.items():
+        lines = tuple(Phrase(f"{at:6}  {name}") for at, name in kernels)
+        blocks.append(doc.Entry((file,), (doc.Listing("", lines),)))
+    return blocks

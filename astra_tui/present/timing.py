@@ -17,18 +17,9 @@ from astra_tui.model.timing import (
 )
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTimes
 from astra_tui.present import document as doc
-from astra_tui.present.numbers import (
-    geometric_mean,
-    microseconds,
-    percent,
-    ratio,
-    seconds,
-    significant,
-    speedup,
-    time,
-    times,
-)
-from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present import numbers
+from astra_tui.present.numbers import microseconds, percent, ratio, seconds, speedup, times
+from astra_tui.present.tones import Tone
 from astra_tui.present.words import shipped_words, timing_verdict, words_of
 
 
@@ -52,9 +43,8 @@ _PROTOCOLS = {
 
 def circumstances_blocks(where: str, checks: Sequence[str], protocol: str) -> list[doc.Block]:
     """On what and how it was measured, and what was checked before."""
-    return [
-        *doc.paragraphs(where, f"checked on the GPU: {'; '.join(checks)}", _PROTOCOLS[protocol])
-    ]
+    checked = f"checked on the GPU: {'; '.join(checks)}"
+    return [*doc.paragraphs(where, checked, _PROTOCOLS[protocol])]
 
 
 class CaveatMarks:
@@ -71,16 +61,12 @@ class CaveatMarks:
 
     def of(self, timing: WorkloadTiming) -> doc.Line:
         """The marks of one measurement, as links where the document explains them elsewhere."""
-        words: list[doc.Inline] = []
+        words: doc.Line = ()
         for mark in sorted({self._numbers[caveat] for caveat in timing.caveats}):
             text = f"[{mark}]"
-            words += [
-                " " if words else "",
-                doc.Link(text, f"caveat-{mark}") if self._linked else text,
-            ]
-        if timing.invalidated:
-            words.append(" decides nothing")
-        return tuple(words)
+            link = doc.Link(text, f"caveat-{mark}") if self._linked else text
+            words += (" " if words else "", link)
+        return (*words, " decides nothing") if timing.invalidated else words
 
     def items(self) -> list[doc.Items]:
         """Every caveat with its number; nothing where links lead to them."""
@@ -99,20 +85,23 @@ def timing_blocks(
     base = "itself" if timing.base == timing.candidate else names.base
     title = f"{names.candidate} against {base}"
     verdict = doc.badge(timing_verdict(timing))
-    blocks: list[doc.Block] = [
-        doc.Paragraph((verdict, " ", doc.Strong(title), f" ({_circumstances(timing)})"))
-    ]
-    blocks += [doc.Paragraph((reason,)) for reason in timing.reasons[:1]]
-    if any(workload.producer for workload in timing.workloads):
-        blocks.append(doc.Paragraph((f"{BEHIND_PRODUCER}.".capitalize(),)))
-    blocks.append(cold_table(timing, f"{title}: paired, cold (decides)", names, marks))
-    blocks += other_tables(timing, title, names)
-    blocks += [*marks.items(), *_energies(timing)]
-    blocks += doc.items(*timing.reasons[1:])
+    behind = any(workload.producer for workload in timing.workloads)
+    least = ""
     if detectable is not None:
         least = f"Differences down to {percent(detectable, 2)} can be told apart here."
-        blocks.append(doc.Paragraph((least,)))
-    return blocks
+    return [
+        *doc.paragraphs(
+            (verdict, " ", doc.Strong(title), f" ({_circumstances(timing)})"),
+            *timing.reasons[:1],
+            f"{BEHIND_PRODUCER}.".capitalize() if behind else "",
+        ),
+        cold_table(timing, f"{title}: paired, cold (decides)", names, marks),
+        *other_tables(timing, title, names),
+        *marks.items(),
+        *_energies(timing),
+        *doc.items(*timing.reasons[1:]),
+        *doc.paragraphs(least),
+    ]
 
 
 def paper_blocks(timing: Timing, names: Names) -> list[doc.Block]:
@@ -139,12 +128,10 @@ _COLD = ("speedup", "95 % interval", "verdict", "caveats", "of floor", "threshol
 
 def cold_table(timing: Timing, caption: str, names: Names, marks: CaveatMarks) -> doc.Table:
     """A row a workload and one of the means; times in microseconds."""
-    mean = timing.speedup
-    tone = timing_verdict(timing).tone
-    verdict: doc.Line = (doc.badge(Phrase(words_of(timing.verdict), tone)),)
-    means = ("geometric mean", None, None, doc.number(mean.value, ratio), doc.interval(mean))
+    verdict = doc.Badge(words_of(timing.verdict), timing_verdict(timing).tone)
     rows = [cold_row(w, marks) for w in timing.workloads]
-    rows.append((*means, verdict, *(None,) * 5))
+    means = _ratio_cells(timing.speedup)
+    rows.append(("geometric mean", None, None, *means, verdict, *(None,) * 5))
     return paired_table(caption, names, rows)
 
 
@@ -165,7 +152,7 @@ def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> doc.Row:
         marks.of(timing),
         doc.number(share, percent) if share else None,
         doc.number(timing.threshold, percent, 2),
-        doc.number(floor.us, microseconds) if floor else None,
+        _us(floor.us) if floor else None,
         timing.dtype.value,
     )
 
@@ -210,16 +197,19 @@ def _paired_cells(paired: PairedTime | None) -> doc.Row:
     """Both times, the speedup and its interval; empty where they were not measured."""
     if paired is None:
         return (None,) * 4
-    times = doc.number(paired.base_us, microseconds), doc.number(paired.candidate_us, microseconds)
-    return *times, doc.number(paired.speedup.value, ratio), doc.interval(paired.speedup)
+    return _us(paired.base_us), _us(paired.candidate_us), *_ratio_cells(paired.speedup)
+
+
+def _ratio_cells(found: Ratio) -> doc.Row:
+    return doc.number(found.value, ratio), doc.interval(found)
 
 
 def _paper_cells(timing: WorkloadTiming) -> doc.Row:
     paper, found = timing.paper, _paper_ratio(timing)
     if paper is None:
         return (None,) * 3
-    times = doc.number(paper.base_us, microseconds), doc.number(paper.candidate_us, microseconds)
-    return *times, doc.number(found, ratio) if found is not None else None
+    speedup = doc.number(found, ratio) if found is not None else None
+    return _us(paper.base_us), _us(paper.candidate_us), speedup
 
 
 def _paper_ratio(timing: WorkloadTiming) -> float | None:
@@ -228,7 +218,7 @@ def _paper_ratio(timing: WorkloadTiming) -> float | None:
 
 
 def _mean(ratios: Iterable[float | None]) -> doc.Cell:
-    mean = geometric_mean(tuple(ratios))
+    mean = numbers.geometric_mean(tuple(ratios))
     return None if mean is None else doc.number(mean, ratio)
 
 
@@ -237,6 +227,11 @@ def _circumstances(timing: Timing) -> str:
     low, high = min(clocks, default=0.0), max(clocks, default=0.0)
     clock = f"{low:,.0f} MHz" if high - low < 1 else f"{low:,.0f} to {high:,.0f} MHz"
     return ", ".join([timing.device, *([clock] if clocks else []), seconds(timing.seconds)])
+
+
+def speedup_told(timing: Timing) -> doc.Line:
+    """The mean with its interval, and the verdict."""
+    return *doc.speedup_line(timing.speedup), " ", doc.badge(timing_verdict(timing))
 
 
 # -- in a narrow place -----------------------------------------------------------------------------
@@ -279,15 +274,14 @@ def workload_blocks(timing: WorkloadTiming) -> list[doc.Block]:
     if timing.floor is not None and timing.of_floor is not None:
         filled = max(0, min(round(timing.of_floor * _BAR), _BAR))
         bar = doc.Badge("█" * filled + "░" * (_BAR - filled), Tone.DIM)
-        share = f" {percent(timing.of_floor)} of {time(timing.floor.us)}"
+        share = f" {percent(timing.of_floor)} of {numbers.time(timing.floor.us)}"
         rows["of_floor floor_us"] = "of floor", (bar, share)
     anchors = tuple(doc.place((timing.workload,), *metrics.split()) for metrics in rows)
-    doubts: list[doc.Line] = [
-        (doc.Badge(f"void: {c.message}", Tone.BAD),)
-        if c.invalidates
-        else (doc.Badge(f"doubt: {c.message}", Tone.CAUTION),)
+    said = (
+        (c, ("void", Tone.BAD) if c.invalidates else ("doubt", Tone.CAUTION))
         for c in timing.caveats
-    ]
+    )
+    doubts = ((doc.Badge(f"{what}: {c.message}", tone),) for c, (what, tone) in said)
     measured = doc.table(("", ""), rows.values(), anchors=anchors)
     return [doc.Entry(head, (measured, *doc.paragraphs(*doubts)))]
 
@@ -303,21 +297,19 @@ def running_blocks(rounds: Sequence[RoundsTimed]) -> list[doc.Block]:
 
 def _energies(timing: Timing) -> list[doc.Block]:
     """What a launch takes of each version, or why it cannot be told."""
-    lines = tuple(
-        (
-            f"energy of a launch on {w.workload}: base {_energy(w.energy.base)}, "
-            f"candidate {_energy(w.energy.candidate)}",
-        )
-        for w in timing.workloads
-        if w.energy is not None
+    known = [(w.workload, w.energy) for w in timing.workloads if w.energy is not None]
+    lines = (
+        f"energy of a launch on {name}: base {_energy(used.base)}, "
+        f"candidate {_energy(used.candidate)}"
+        for name, used in known
     )
-    return [doc.Items(lines)] if lines else []
+    return doc.items(*lines)
 
 
 def _energy(use: EnergyUse) -> str:
     if use.joules_per_launch is None or use.watts is None:
         return f"not measured ({use.missing})"
-    return f"{significant(1e3 * use.joules_per_launch)} mJ at {use.watts:.0f} W"
+    return f"{numbers.significant(1e3 * use.joules_per_launch)} mJ at {use.watts:.0f} W"
 
 
 # -- kernels that others ship ----------------------------------------------------------------------
@@ -332,13 +324,13 @@ _SHIPPED_PROTOCOL = (
 def shipped_blocks(shipped: ShippedTimes) -> list[doc.Block]:
     """The best against the fastest shipped kernel of each shape, and what was not timed."""
     told = shipped_words(shipped)
-    headline = doc.badge(told._replace(words=f"best {told.words}"))
-    blocks: list[doc.Block] = [doc.Paragraph((headline,)), doc.Paragraph((_SHIPPED_PROTOCOL,))]
+    headline = doc.Badge(f"best {told.words}", told.tone)
+    blocks: list[doc.Block] = [*doc.paragraphs((headline,), _SHIPPED_PROTOCOL)]
     if shipped.times is not None:
         blocks.append(_compared_table(shipped.times.shapes, BEST, shipped.speedup))
-    for name, reason in shipped.not_timed.items():
-        blocks.append(doc.Paragraph((doc.Code(name), f" is not timed: {reason}.")))
-    return blocks
+    lacking = shipped.not_timed.items()
+    untimed = ((doc.Code(name), f" is not timed: {reason}.") for name, reason in lacking)
+    return [*blocks, *doc.paragraphs(*untimed)]
 
 
 def chain_blocks(task: str, chain: ChainTimes) -> list[doc.Block]:
@@ -353,28 +345,24 @@ def chain_blocks(task: str, chain: ChainTimes) -> list[doc.Block]:
     for name in dict.fromkeys(v.name for shape in shapes for v in shape.versions):
         rows.append((name, *(_time_of(shape, name) for shape in shapes)))
     columns = ("version", *(shape.workload for shape in shapes))
-    blocks: list[doc.Block] = [doc.table(columns, rows, title)]
-    blocks += [_compared_table(shapes, source, mean) for source, mean in chain.means.items()]
+    compared = (_compared_table(shapes, source, mean) for source, mean in chain.means.items())
     remarks = dict.fromkeys(remark for shape in shapes for remark in _remarks(shape))
-    return [*blocks, *doc.items(*remarks)]
+    return [doc.table(columns, rows, title), *compared, *doc.items(*remarks)]
 
 
 def _compared_table(shapes: Sequence[ShapeTimes], source: str, mean: Ratio | None) -> doc.Table:
-    rows = [_compared_row(shape, source) for shape in shapes]
-    found = (doc.number(mean.value, ratio), doc.interval(mean)) if mean else ("not known", None)
-    rows.append(("geometric mean", None, None, *found))
+    rows: list[doc.Row] = []
+    for shape in shapes:
+        found, us = shape.fastest.get(source), _time_of(shape, source)
+        compared: doc.Row = ("not known", None, None)
+        if found is not None:
+            compared = (doc.Code(found.name), *_ratio_cells(found.speedup))
+        rows.append((shape.workload, us, *compared))
+    means = _ratio_cells(mean) if mean else ("not known", None)
+    rows.append(("geometric mean", None, None, *means))
     columns = "workload", f"{source} us", "fastest shipped", f"its time / {source}", "95 % interval"
     caption = f"{source} against the fastest shipped kernels"
     return doc.table(columns, rows, caption)
-
-
-def _compared_row(shape: ShapeTimes, source: str) -> doc.Row:
-    found = shape.fastest.get(source)
-    us = _time_of(shape, source)
-    if found is None:
-        return shape.workload, us, "not known", None, None
-    compared = doc.number(found.speedup.value, ratio), doc.interval(found.speedup)
-    return shape.workload, us, doc.Code(found.name), *compared
 
 
 def _time_of(shape: ShapeTimes, name: str) -> doc.Cell:

@@ -18,7 +18,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.settings import Budget
 from astra_tui.model.state import Usage
 from astra_tui.present.document import Table
-from astra_tui.present.study import study_blocks
+from astra_tui.present.sessions import study_blocks
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.reading import journal_path
 from astra_tui.sessions.study import study_row

@@ -18,7 +18,7 @@ from astra_tui.model.sanitizer import SanitizerVerdict
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
 from astra_tui.plain.console import text_lines
-from astra_tui.present.results import result_blocks
+from astra_tui.present.sessions import result_blocks
 from astra_tui.processes.child import Child
 from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.summary import run_report

@@ -34,7 +34,7 @@ from astra_tui.plain.console import console, print_blocks
 from astra_tui.plain.output import print_json
 from astra_tui.plain.run import RunLines
 from astra_tui.present.document import Listing, Table
-from astra_tui.present.results import result_blocks
+from astra_tui.present.sessions import result_blocks
 from astra_tui.present.tones import Phrase
 from astra_tui.sessions.summary import final_timings, run_report
 from tests.sessions.samples import BASELINE, BETTER, RATIO, shipped, timing, whole_session

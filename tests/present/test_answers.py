@@ -25,7 +25,7 @@ from astra_tui.present.document import Block, Document, Listing, as_json, table
 from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
 from astra_tui.present.outcomes import doctor_blocks, export_blocks, verification_blocks
-from astra_tui.present.results import result_blocks
+from astra_tui.present.sessions import result_blocks
 from astra_tui.present.tasks import draft_blocks, kernels_blocks
 from astra_tui.present.tones import Phrase
 from tests.sessions.samples import BETTER, CASE, sanitized, timing, whole_session
