@@ -113,11 +113,11 @@ def paper_blocks(timing: Timing, names: Names) -> list[doc.Block]:
     rows.append(("geometric mean", None, None, mean, None))
     columns = ("workload", *_times(names), "speedup", "caveats")
     return [
-        doc.Paragraph((doc.Strong(title), f" ({_circumstances(timing)})")),
+        *doc.paragraphs((doc.Strong(title), f" ({_circumstances(timing)})")),
         doc.table(columns, rows).without_empty_columns(),
         *marks.items(),
         *_energies(timing),
-        doc.Paragraph(("The paper's protocol has no interval, and so no verdict.",)),
+        *doc.paragraphs("The paper's protocol has no interval, and so no verdict."),
     ]
 
 
@@ -277,11 +277,10 @@ def workload_blocks(timing: WorkloadTiming) -> list[doc.Block]:
         share = f" {percent(timing.of_floor)} of {numbers.time(timing.floor.us)}"
         rows["of_floor floor_us"] = "of floor", (bar, share)
     anchors = tuple(doc.place((timing.workload,), *metrics.split()) for metrics in rows)
-    said = (
-        (c, ("void", Tone.BAD) if c.invalidates else ("doubt", Tone.CAUTION))
-        for c in timing.caveats
-    )
-    doubts = ((doc.Badge(f"{what}: {c.message}", tone),) for c, (what, tone) in said)
+    doubts: list[doc.Line] = []
+    for caveat in timing.caveats:
+        what, tone = ("void", Tone.BAD) if caveat.invalidates else ("doubt", Tone.CAUTION)
+        doubts.append((doc.Badge(f"{what}: {caveat.message}", tone),))
     measured = doc.table(("", ""), rows.values(), anchors=anchors)
     return [doc.Entry(head, (measured, *doc.paragraphs(*doubts)))]
 
