@@ -31,8 +31,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.errors import UserError
 from astra_tui.plain.console import text_lines
 from astra_tui.plain.run import ReplayLines
-from astra_tui.present.sessions import result_blocks
-from astra_tui.present.sessions import session_entry
+from astra_tui.present.sessions import result_blocks, session_entry
 from astra_tui.sessions.branches import find_place, fork_session
 from astra_tui.sessions.comparison import find_candidate
 from astra_tui.sessions.folder import read_blob
