@@ -157,21 +157,20 @@ def apply(state: SessionState, event: Event) -> SessionState:
         raise ImpossibleEvent(f"{type(event).__name__}: there is no {error}") from None
 
 
-def _changed(state: SessionState, **parts: object) -> SessionState:
-    """The state with another part; the same one where the part has changed in place."""
-    ((name, part),) = parts.items()
-    return state if getattr(state, name) is part else replace(state, **parts)
-
-
 def _candidate(state: SessionState, hash_: str, **changes: Any) -> SessionState:
-    changed = replace(state.candidate(hash_), **changes)
-    return _changed(state, candidates=_with(state.candidates, hash_, changed))
+    return _with_candidate(state, replace(state.candidate(hash_), **changes))
+
+
+def _with_candidate(state: SessionState, changed: CandidateState) -> SessionState:
+    table = _with(state.candidates, changed.hash, changed)
+    return state if table is state.candidates else replace(state, candidates=table)
 
 
 def _round(state: SessionState, number: int, **changes: Any) -> SessionState:
     index = state.round_index(number)
     changed = replace(state.rounds[index], **changes)
-    return _changed(state, rounds=_with_round(state.rounds, index, changed))
+    rounds = _with_round(state.rounds, index, changed)
+    return state if rounds is state.rounds else replace(state, rounds=rounds)
 
 
 def _proposal(state: SessionState, round_: int, index: int, **changes: Any) -> SessionState:
@@ -289,7 +288,7 @@ def _copied(state: SessionState, event: CopyFound) -> SessionState:
     copy = replace(
         original, hash=own.hash, compilation=own.compilation, copy_of=original.hash, analyses=()
     )
-    return _changed(state, candidates=_with(state.candidates, own.hash, copy))
+    return _with_candidate(state, copy)
 
 
 def _check_started(state: SessionState, event: CheckStarted) -> SessionState:

@@ -8,9 +8,11 @@ packed, which is never written to.
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from collections.abc import Iterator
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -65,8 +67,25 @@ class JournalContents(msgspec.Struct, frozen=True):
     damage: tuple[Damage, ...]
     whole_bytes: int
     """Where the last complete line ends."""
-    altered: tuple[int, ...] = ()
-    """The lines, from 1, whose checksum does not fit what stands before it: the first 100."""
+    content: bytes = b""
+    """The journal that was read."""
+
+    @property
+    def altered(self) -> tuple[int, ...]:
+        """The lines, from 1, whose checksum does not fit what stands before it: the first 100.
+
+        All of them are hashed, which takes as long as reading them.
+        """
+        return tuple(islice(self._altered(), MAX_FLAWS))
+
+    def _altered(self) -> Iterator[int]:
+        unreadable, seals = {d.line for d in self.damage}, (r.seal for r in self.records)
+        before = ""
+        for number, line in enumerate(islice(BytesIO(self.content), self.lines), start=1):
+            if line.endswith(b"\n"):
+                if not seal_holds(line[:-1], before):
+                    yield number
+                before = _seal_of(line) if number in unreadable else next(seals)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -82,8 +101,7 @@ class JournalContents(msgspec.Struct, frozen=True):
         """The same up to the line of one of its records, the first of which is 1."""
         last = self.line_of(records - 1)
         damage = tuple(d for d in self.damage if d.line < last)
-        altered = tuple(line for line in self.altered if line <= last)
-        return JournalContents(self.records[:records], damage, self.whole_bytes, altered)
+        return JournalContents(self.records[:records], damage, self.whole_bytes, self.content)
 
     def line_of(self, number: int) -> int:
         """The line, from 1, of the record with this place among the records."""
@@ -173,9 +191,7 @@ def parse_journal(content: bytes, path: Path) -> JournalContents:
     parts = _Parts(path)
     for line in BytesIO(content):
         parts.add(line)
-    return JournalContents(
-        tuple(parts.records), tuple(parts.damage), parts.offset, tuple(parts.altered)
-    )
+    return JournalContents(tuple(parts.records), tuple(parts.damage), parts.offset, content)
 
 
 class _Parts:
@@ -184,11 +200,10 @@ class _Parts:
     def __init__(self, path: Path):
         self.records: list[Record] = []
         self.damage: list[Damage] = []
-        self.altered: list[int] = []
         self.offset = 0
         self._path = path
         self._line = 0
-        self._seal = ""
+        self._seq: float = -math.inf
 
     def add(self, line: bytes) -> None:
         """Takes one line with its line feed, which only the last one may lack."""
@@ -198,14 +213,12 @@ class _Parts:
             self.damage.append(Damage(self._line, self.offset, message, truncated=True))
             return
         body = line[:-1]
-        if len(self.altered) < MAX_FLAWS and not seal_holds(body, self._seal):
-            self.altered.append(self._line)
-        self._seal = ""
         try:
             record = _record(body)
-            self._seal = record.seal
-            _check_order(record, self.records)
-            if isinstance(record.event, SessionOpened):
+            if record.seq <= self._seq:
+                raise MalformedRecord(f"number {record.seq} after number {self._seq}")
+            self._seq = record.seq
+            if type(record.event) is SessionOpened:
                 _refuse_newer(record.event.schema, self._path, self._line)
             self.records.append(record)
         except MalformedRecord as error:
@@ -219,6 +232,13 @@ def _record(line: bytes) -> Record:
     if len(line) > LONGEST_LINE:
         raise MalformedRecord(f"it has {len(line):,} bytes, and {LONGEST_LINE:,} are the most")
     return decode_record(line)
+
+
+def _seal_of(line: bytes) -> str:
+    try:
+        return _record(line).seal
+    except MalformedRecord:
+        return ""
 
 
 def _schema_of(line: bytes) -> int:
@@ -240,11 +260,6 @@ def _refuse_newer(schema: int, path: Path, number: int) -> None:
             place=Place(number),
             hint="upgrade astra-tui: a newer version wrote this session",
         )
-
-
-def _check_order(record: Record, before: list[Record]) -> None:
-    if before and record.seq <= before[-1].seq:
-        raise MalformedRecord(f"number {record.seq} after number {before[-1].seq}")
 
 
 _OF_CHECKS = (b'"check_started"', b'"case_checked"')

@@ -161,22 +161,22 @@ class StateLimits:
 
     def apply(self, folding: BulkFold, event: Event) -> None:
         """Folds one event more. Raises ImpossibleEvent, also where the state grows too large."""
-        state = folding.current
-        if isinstance(event, RoundOpened) and event.round != len(state.rounds):
-            raise ImpossibleEvent(f"round {event.round} after {len(state.rounds)} others")
+        before, found = folding.current, _LISTS.get(type(event))
+        if isinstance(event, RoundOpened) and event.round != len(before.rounds):
+            raise ImpossibleEvent(f"round {event.round} after {len(before.rounds)} others")
         if isinstance(event, CheckStarted):
             self._added[CaseChecked, event.candidate] = 0
-        found = _LISTS.get(type(event))
-        if found is not None:
+        elif found is not None:
             name, owner = found
             key = name, owner(event)
-            self._added[key] += 1
-            if self._added[key] > MAX_PARTS:
+            self._added[key] = added = self._added[key] + 1
+            if added > MAX_PARTS:
                 raise ImpossibleEvent(f"more than {MAX_PARTS:,} times {type(event).__name__}")
-            self._copied += self._added[key]
+            self._copied += added
         folding.apply(event)
-        before, state = state, folding.current
-        self._copied += _copied(before, state)
+        state = folding.current
+        if state is not before:
+            self._copied += _copied(before, state)
         if self._copied > MAX_COPIED:
             raise ImpossibleEvent("its rounds, candidates and lists change too often to be folded")
         if len(state.rounds) + len(state.candidates) + len(state.questions) > MAX_PARTS:
@@ -193,8 +193,6 @@ def fold_within_bounds(events: Iterable[Event]) -> SessionState:
 
 def _copied(before: SessionState, after: SessionState) -> int:
     """The parts of what was made again."""
-    if after is before:
-        return 0
     copied = len(after.questions) if after.auto is not before.auto else 0  # All are looked at.
     for old, new in zip(_growing(before), _growing(after), strict=True):
         if new is not old:

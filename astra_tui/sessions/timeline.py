@@ -240,10 +240,13 @@ def _clock(time: str) -> float | None:
 def _moments(records: Sequence[Record]) -> tuple[Moment, ...]:
     moments, round_ = [], 0
     for position, record in enumerate(records, start=1):
-        if isinstance(record.event, RoundOpened):
-            round_ = record.event.round
-        kind = _kind(record.event)
-        if kind is not None:
+        event = record.event
+        kind = _KINDS.get(type(event))
+        if kind is None:
+            continue
+        if isinstance(event, RoundOpened):
+            round_ = event.round
+        if kind is not MomentKind.ERROR or _failed(event):
             moments.append(Moment(position, record.seq, kind, round_))
     return tuple(moments)
 
@@ -262,10 +265,8 @@ _KINDS: dict[type[Event], MomentKind] = {
 """Of compilations and checks, those that failed."""
 
 
-def _kind(event: Event) -> MomentKind | None:
-    kind = _KINDS.get(type(event))
-    if kind is MomentKind.ERROR:
-        match event:
-            case CompileFinished(ok=True) | CheckFinished(verdict=CheckVerdict.PASSED):
-                return None
-    return kind
+def _failed(event: Event) -> bool:
+    match event:
+        case CompileFinished(ok=True) | CheckFinished(verdict=CheckVerdict.PASSED):
+            return False
+    return True

@@ -73,6 +73,7 @@ class Player:
         """Finds how far the session may be believed."""
         if self._judge is not None:
             self.trust = await asyncio.to_thread(self._judge)
+            self._judge = None  # It holds all of the journal.
 
     def play(self, speed: float, last: int) -> None:
         """Plays from the beginning until a position."""

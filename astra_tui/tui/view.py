@@ -129,7 +129,10 @@ def entry_of(record: Record) -> LogEntry | None:
 
 def find_round(state: SessionState, number: int) -> RoundState | None:
     """The round with a number, if there is one."""
-    return next((r for r in state.rounds if r.number == number), None)
+    try:
+        return state.round(number)
+    except KeyError:
+        return None
 
 
 def newest_choice(state: SessionState, awaiting: Question | None) -> Choice:
