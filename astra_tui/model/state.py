@@ -178,9 +178,14 @@ class RoundState(msgspec.Struct, frozen=True):
     @property
     def turned_down(self) -> bool:
         """Whether every plan was rejected before any code was written for it."""
-        verdicts = [p.verdict for p in self.proposals if not p.attempts]
-        rejected = [v for v in verdicts if v is not None and v.outcome is Outcome.REJECTED]
-        return self.closed and 0 < len(self.proposals) == len(rejected)
+        return (
+            self.closed
+            and bool(self.proposals)
+            and all(
+                not p.attempts and p.verdict is not None and p.verdict.outcome is Outcome.REJECTED
+                for p in self.proposals
+            )
+        )
 
 
 class SessionStatus(StrEnum):

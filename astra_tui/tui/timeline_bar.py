@@ -123,7 +123,9 @@ def _round_step(least: float) -> int:
 
 def _offsets(timeline: Timeline) -> list[float]:
     """Places on the line, by position, in any unit."""
-    steps = [max(min(gap, LONGEST_WAIT), EVENT_SECONDS) for gap in timeline.gaps[1:]]
+    longest, least = LONGEST_WAIT, EVENT_SECONDS
+    steps = [g if least < g < longest else least if g <= least else longest for g in timeline.gaps]
+    del steps[0]
     share = sum(steps) / max(len(timeline.moments), 1)
     for moment in timeline.moments:
         steps[moment.position - 1] += share
