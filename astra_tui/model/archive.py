@@ -80,7 +80,7 @@ def archive_of(state: SessionState) -> Archive:
                 known = state.candidate(candidate)
                 if candidate not in members and not known.copy_of:
                     members[candidate] = Member(
-                        candidate, round_.number, proposal.index, _parents(round_),
+                        candidate, round_.number, proposal.index, _parents(round_, proposal),
                         _outcome(proposal, candidate), *_costs(known, members),
                     )  # fmt: skip
     return Archive(members)
@@ -90,8 +90,8 @@ def _written(proposal: ProposalState) -> Iterator[str]:
     return (a.candidate for a in proposal.attempts if isinstance(a, CodeWritten))
 
 
-def _parents(round_: RoundState) -> tuple[str, ...]:
-    return (round_.base, round_.other) if round_.other else (round_.base,)
+def _parents(round_: RoundState, proposal: ProposalState) -> tuple[str, ...]:
+    return (round_.base, round_.other) if round_.other and proposal.merges else (round_.base,)
 
 
 def _outcome(proposal: ProposalState, candidate: str) -> Outcome | None:

@@ -42,6 +42,10 @@ class Counter(StrEnum):
     BARRIERS = "barriers"
 
 
+MERGE_MOVE = "merge"
+"""The playbook's move that takes over another branch."""
+
+
 class Prediction(msgspec.Struct, frozen=True):
     """What the author of a plan expects of it.
 

@@ -36,7 +36,7 @@ from astra_tui.model.events import (
     WorkloadTimed,
 )
 from astra_tui.model.ncu import NcuReport
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import MERGE_MOVE, Plan
 from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.timing import Timing
@@ -111,6 +111,13 @@ class ProposalState(msgspec.Struct, frozen=True):
     attempts: tuple[CodeWritten | CodeFailed, ...] = ()
     verdict: RoundVerdict | None = None
     reviews: tuple[DiffReviewed, ...] = ()
+
+    @property
+    def merges(self) -> bool:
+        """Whether it takes over another branch, in a round that merges: a playbook that cannot
+        tries another move, and a model is asked to.
+        """
+        return self.plan.move in ("", MERGE_MOVE)
 
     def rulings(self, candidate: str) -> tuple[Ruling, ...]:
         """What is known of a candidate against what the engineer said."""

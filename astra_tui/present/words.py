@@ -245,7 +245,11 @@ def stands_on(round_: RoundState | RoundOpened) -> str:
     """The candidate on which a round stands, and why where it need not be the best."""
     where = f"{short(round_.base)} of round {round_.parent}" if round_.parent else "the baseline"
     if round_.why is ParentChoice.MERGE:
-        return f"{where}, to be merged with {short(round_.other)}"
+        other = short(round_.other)
+        if isinstance(round_, RoundOpened) or not round_.proposals:
+            return f"{where}, to be merged with {other} if their changes fit"
+        merged = "merged" if any(p.merges for p in round_.proposals) else "not merged"
+        return f"{where}, {merged} with {other}"
     if round_.why is ParentChoice.CHOSEN:
         return f"{where}, chosen by the engineer"
     restarted = ", restarted" if round_.why is ParentChoice.RESTART else ""

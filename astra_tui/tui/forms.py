@@ -6,11 +6,21 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Choice, Counter, Observation, Parameter, Plan, Prediction, Risk
-from astra_tui.model.settings import Approval, GatePolicy, SearchKind, TeamKind
+from astra_tui.model.settings import (
+    Approval,
+    GatePolicy,
+    ModelSettings,
+    Role,
+    RunSettings,
+    SearchKind,
+    TeamKind,
+    WireChoice,
+)
 from astra_tui.model.task.locate import list_tasks
 from astra_tui.sessions.branches import has_run_since
 from astra_tui.sessions.engines import RunRequest
@@ -156,7 +166,89 @@ def run_of(values: Mapping[str, str], before: RunRequest) -> RunRequest:
         search=SearchKind(values["search"]),
         approval=approval,
     )
+    if "wire" in values:
+        settings = with_models(values, settings)
     return replace(before, settings=settings)
+
+
+MODEL_NOTE = (
+    "An empty field leaves it to the line for all agents, and there to the server. "
+    "The playbook has no model."
+)
+_ALL = "all"
+_ASKED = {
+    "model": ("model", ""),
+    "effort": ("effort", ""),
+    "output_tokens": ("tokens", "a whole number from 1 on"),
+    "temperature": ("temperature", "a number from 0 to 2"),
+}
+"""What each agent's model can be told: its word, and what its field takes."""
+
+_SECONDS = {"silence_seconds": "silence, seconds", "call_seconds": "a call, seconds"}
+
+
+def model_fields(settings: RunSettings) -> tuple[Field, ...]:
+    """How models are asked: all of them, then those of single agents."""
+    general = ModelSettings("", settings.effort, settings.output_tokens, settings.temperature)
+    seconds = (
+        Field(name, label, _shown(getattr(settings, name))) for name, label in _SECONDS.items()
+    )
+    return (
+        *_asked_fields(_ALL, general)[1:],  # The model is in the form of the run.
+        Field("wire", "wire", settings.wire.value, tuple(w.value for w in WireChoice)),
+        *seconds,
+        *(
+            field
+            for role in Role
+            for field in _asked_fields(role.value, settings.roles.get(role, ModelSettings()))
+        ),
+    )
+
+
+def _asked_fields(who: str, asked: ModelSettings) -> tuple[Field, ...]:
+    return tuple(
+        Field(f"{who}_{name}", f"{who}: {word}", _shown(getattr(asked, name)))
+        for name, (word, _) in _ASKED.items()
+    )
+
+
+def _shown(value: str | float | None) -> str:
+    return "" if value is None else str(value)
+
+
+def with_models(values: Mapping[str, str], settings: RunSettings) -> RunSettings:
+    """The settings with those of `model_fields`. Raises UserError that names the field."""
+    general = _asked(values, _ALL)
+    roles = {role: _asked(values, role.value) for role in Role}
+    return replace(
+        settings,
+        effort=general.effort,
+        output_tokens=general.output_tokens,
+        temperature=general.temperature,
+        roles={role: asked for role, asked in roles.items() if asked != ModelSettings()},
+        wire=WireChoice(values["wire"]),
+        **{name: _seconds(values, name) for name in _SECONDS},
+    )
+
+
+def _asked(values: Mapping[str, str], who: str) -> ModelSettings:
+    asked = ModelSettings()
+    for name, (word, takes) in _ASKED.items():
+        text = values.get(f"{who}_{name}", "").strip()
+        if text:
+            try:
+                one = msgspec.convert({name: text}, ModelSettings, strict=False)
+            except msgspec.ValidationError:
+                raise UserError(f"{who}: {word}: '{text}' is not {takes}") from None
+            asked = one.over(asked)
+    return asked
+
+
+def _seconds(values: Mapping[str, str], name: str) -> float | None:
+    seconds = _number(values, name) if values[name].strip() else None
+    if seconds == 0:
+        raise UserError(f"{_SECONDS[name]} has to be more than 0")
+    return seconds
 
 
 def resuming(request: RunRequest, folder: Path) -> RunRequest:

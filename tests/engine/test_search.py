@@ -108,7 +108,16 @@ def test_winners_of_one_round_are_merged_in_the_next(tmp_path, task, sources):
         "the same machine code as that of plan 1 of round 1"
     )
     log = [told.words for e in session.events if (told := describe(e)) is not None]
-    assert f"round 2, from {wide[:12]} of round 1, to be merged with {quick[:12]}" in log
+    where = f"{wide[:12]} of round 1"
+    assert f"round 2, from {where}, to be merged with {quick[:12]} if their changes fit" in log
+    assert stands_on(second) == f"{where}, merged with {quick[:12]}"
+    # A playbook whose changes do not fit tries another move: that candidate has one parent.
+    (proposal,) = second.proposals
+    fell_back = replace(proposal, plan=replace(proposal.plan, move="fast_math"))
+    changed = replace(second, proposals=(fell_back,))
+    assert stands_on(changed) == f"{where}, not merged with {quick[:12]}"
+    assert proposal.merges
+    assert not fell_back.merges
     # A branch from before the choice makes the same one, whatever came after it.
     timeline, place = find_intact_place(tmp_path / "s", "r1")
     fork_session(tmp_path / "s", timeline, place, tmp_path / "b", Redactor(), ENGINEER)

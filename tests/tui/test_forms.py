@@ -14,11 +14,18 @@ from astra_tui.model.citations import METRICS
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Citation, Counter, Observation, Parameter, Plan, Prediction, Risk
-from astra_tui.model.settings import GatePolicy, RunSettings, TeamKind
+from astra_tui.model.settings import (
+    GatePolicy,
+    ModelSettings,
+    Role,
+    RunSettings,
+    TeamKind,
+    WireChoice,
+)
 from astra_tui.model.values import ValueKind, Values
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.tui.case_form import case_of
-from astra_tui.tui.forms import plan_fields, plan_of, resuming, run_fields, run_of
+from astra_tui.tui.forms import model_fields, plan_fields, plan_of, resuming, run_fields, run_of
 
 WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=30)
 RATIOS = st.integers(0, 40).map(lambda n: n / 8)
@@ -80,6 +87,28 @@ def test_a_run_is_chosen_by_fields() -> None:
     assert chosen.settings.approval.plan is GatePolicy.AUTO
     with pytest.raises(UserError, match="rounds: a whole number"):
         run_of({**values, "rounds": "0"}, REQUEST)
+
+
+def test_each_agent_can_ask_its_model_in_its_own_way() -> None:
+    own = {Role.CODING: ModelSettings("other", "low", 2000, 0.5)}
+    settings = replace(
+        REQUEST.settings, effort="high", temperature=0.2, roles=own, call_seconds=90.0,
+        wire=WireChoice.CHAT,
+    )  # fmt: skip
+    request = replace(REQUEST, settings=settings)
+    fields = (*run_fields(request), *model_fields(settings))
+    values = {field.name: field.value for field in fields}
+    assert run_of(values, request) == request
+    emptied = {**values, **{n: "" for n in values if n.startswith(("all_", "coding_"))}}
+    emptied |= {"call_seconds": " ", "wire": "auto"}
+    assert run_of(emptied, request) == REQUEST
+    for name, text, told in (
+        ("all_temperature", "3", "all: temperature: '3' is not a number from 0 to 2"),
+        ("coding_output_tokens", "0", "coding: tokens: '0' is not a whole number from 1 on"),
+        ("silence_seconds", "0", "silence, seconds has to be more than 0"),
+    ):
+        with pytest.raises(UserError, match=told):
+            run_of({**values, name: text}, request)
 
 
 def test_a_resumed_session_has_a_round_to_do(saved: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from textual.drivers.headless_driver import HeadlessDriver
+from textual.widgets import Input
 
 from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings, TeamKind
@@ -109,8 +110,22 @@ async def test_a_session_begins_here_and_is_left_running(
     async with at_home(tmp_path) as desk:
         await desk.press("home", "enter")
         await desk.until(lambda: desk.app.screen.query("#rounds"), "the form")
+        form = desk.app.screen
+        await desk.press("f3")
+        await desk.until(lambda: desk.app.screen.query("#coding_temperature"), "its models")
+        chosen = desk.app.screen.query_one("#coding_temperature", Input)
+        chosen.value = "hot"
+        await desk.press("ctrl+s")
+        await desk.until(lambda: "'hot' is not a number" in home_text(desk, "#problem"))
+        chosen.value = "0.5"
+        await desk.press("ctrl+s")
+        await desk.until(lambda: desk.app.screen is form, "the form again")
         await desk.press("ctrl+s")
         await desk.until(lambda: isinstance(desk.app.screen, SessionScreen), "the session")
+        await desk.asked("plan")
+        await desk.press("S")
+        await desk.until(lambda: "temperature 0.5" in home_text(desk, "LinesView"), "the settings")
+        await desk.press("escape")
         await desk.answer("plan", "x")
         await desk.until(lambda: desk.app.screen is not desk.session, "the dialog")
         desk.clock.advance(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astra_tui.model.hunks import hunks_of, merge_texts
 from astra_tui.model.launch import print_expression
-from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
+from astra_tui.model.plan import MERGE_MOVE, CodePlace, Counter, Plan, Prediction, Risk
 from astra_tui.model.team import SecondParent
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.kernel_text import KernelText
@@ -14,7 +14,7 @@ from astra_tui.playbook.portfolio import CannotJoin, Part, joined
 class Merge:
     """One source of two: the changes of both, or each for the sizes on which it is the better."""
 
-    name = "merge"
+    name = MERGE_MOVE
     summary = "the changes of a winner of another branch"
     kind = MoveKind.CODE
     needs_gpu = ""

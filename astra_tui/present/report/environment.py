@@ -13,6 +13,7 @@ from astra_tui.present.gpu import gpu_facts
 from astra_tui.present.numbers import decimal
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.measured import protocol_table
+from astra_tui.present.settings import settings_rows
 from astra_tui.sessions.reading import journal_path
 from astra_tui.sessions.records import LARGEST_JOURNAL
 from astra_tui.sessions.safe_open import read_inside
@@ -34,7 +35,7 @@ def environment_section(facts: Facts) -> doc.Section:
 
 
 def _environment(facts: Facts) -> Iterator[tuple[str, doc.Cell]]:
-    settings, state = facts.opened.settings, facts.state
+    state = facts.state
     yield "device", facts.device
     if state.device is not None and state.device.gpu is not None:
         yield from gpu_facts(state.device.gpu).items()
@@ -45,14 +46,7 @@ def _environment(facts: Facts) -> Iterator[tuple[str, doc.Cell]]:
     compilations = (c.compilation for c in state.candidates.values())
     compilers = dict.fromkeys(c.compiler for c in compilations if c and c.compiler)
     yield "compiler", ", ".join(compilers) or "unknown"
-    yield "team", settings.team.value
-    yield "search", settings.search.value
-    if settings.model:
-        yield "model", (settings.model, f" at {settings.base_url}" if settings.base_url else "")
-    approval = settings.approval
-    by = approval.decisions or f"plans {approval.plan.value}, diffs {approval.diff.value}"
-    yield "approval", by
-    yield "rounds at most", str(state.round_limit or settings.rounds)
+    yield from settings_rows(facts.opened.settings, state.round_limit)
     if state.seed:
         yield "seed of drawn cases", str(state.seed)
     yield "hash of the task", doc.Code(facts.opened.task_hash)

@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from astra_tui.model.visible import visible_inline
+from astra_tui.present import document as doc
 from astra_tui.present.tones import Tone
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.key_guard import ANSWER_DELAY
@@ -167,6 +168,21 @@ class TextDialog(PageDialog[None]):
         """All of it, through the terminal."""
         self.app.copy_to_clipboard(self._text)
         self.app.notify("copied", markup=False)
+
+
+class BlocksDialog(PageDialog[None]):
+    """Parts of a document to read."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "Back")]
+    DEFAULT_CSS = "BlocksDialog > Vertical { width: 90; height: 90%; }"
+
+    def __init__(self, title: str, blocks: Sequence[doc.Block]):
+        super().__init__(title)
+        self._blocks = blocks
+
+    def write(self, page: Page) -> None:
+        """The parts."""
+        page.blocks(self._blocks)
 
 
 class ListingDialog(TextDialog):

@@ -276,8 +276,42 @@ def _value(widget: object) -> str:
 
 
 class RunForm(FormScreen):
-    """A form that begins a run."""
+    """A form that begins a run; how its models are asked is in a form of its own."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f2", "submit", "Start", priority=True),
+        Binding("f3", "models", "Models"),
     ]
+
+    def __init__(
+        self,
+        title: str,
+        fields: tuple[Field, ...],
+        check: Callable[[Mapping[str, str]], None],
+        models: tuple[Field, ...],
+        note: str,
+    ):
+        super().__init__(title, fields, check)
+        self._models, self._note_of_models = models, note
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What stands in the fields of both forms."""
+        return {**super().values, **{field.name: field.value for field in self._models}}
+
+    def action_models(self) -> None:
+        """Asks how models are asked, in general and by each agent."""
+
+        def check(values: Mapping[str, str]) -> None:
+            self._check({**self.values, **values})
+
+        def take(values: Mapping[str, str] | None) -> None:
+            if values is not None:
+                self._models = tuple(
+                    msgspec.structs.replace(field, value=values[field.name])
+                    for field in self._models
+                )
+
+        note = self._note_of_models
+        form = FormScreen("How models are asked", self._models, check, note=note)
+        self.app.push_screen(form, take)

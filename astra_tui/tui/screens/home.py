@@ -434,7 +434,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def _ask_for_run(self, task: str, folder: Path | None = None) -> None:
         """Asks how to run a task, or how to resume a session."""
-        from astra_tui.tui.forms import resuming, run_fields, run_of
+        from astra_tui.tui.forms import MODEL_NOTE, model_fields, resuming, run_fields, run_of
         from astra_tui.tui.screens.form import RunForm
 
         try:
@@ -453,7 +453,13 @@ class HomeScreen(Screen[None], inherit_bindings=False):
                 self.run_worker(resumed, name="resume")
 
         title = f"Continue {folder.name}" if folder else f"Optimise {task}"
-        form = RunForm(title, run_fields(request), lambda values: _check_run(values, request))
+        form = RunForm(
+            title,
+            run_fields(request),
+            lambda values: _check_run(values, request),
+            model_fields(request.settings),
+            MODEL_NOTE,
+        )
         self.app.push_screen(form, run)
 
 

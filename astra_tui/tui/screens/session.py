@@ -15,6 +15,7 @@ from textual.screen import Screen
 from astra_tui.model.approval import ApprovalGate
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionStatus
+from astra_tui.present import document as doc
 from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.reading import journal_path
 from astra_tui.tui.presenter import Presenter
@@ -224,6 +225,16 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         from astra_tui.tui.comparing import ask_what_to_compare
 
         ask_what_to_compare(self)
+
+    def action_settings(self) -> None:
+        """What the run was asked to do, and how each agent asks its model."""
+        from astra_tui.present.settings import settings_rows
+        from astra_tui.tui.screens.dialogs import BlocksDialog
+
+        state = self.view.state if self.view else None
+        if state is not None and state.opened is not None:
+            rows = settings_rows(state.opened.settings, state.round_limit)
+            self.app.push_screen(BlocksDialog("Settings of this run", [doc.table(("", ""), rows)]))
 
     def action_more_rounds(self) -> None:
         """Continues with a session whose run has ended."""

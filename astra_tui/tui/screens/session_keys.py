@@ -26,6 +26,7 @@ KEYS = (
     Binding("b", "branch", "Branch", show=False, id="branch"),
     Binding("w", "compare", "Compare", show=False, id="compare"),
     Binding("t", "add_case", "Add a case", show=False, id="add_case"),
+    Binding("S", "settings", "Settings", show=False, id="settings"),
     Binding("f", "follow", "Follow", id="follow"),
     Binding("z", "zoom", "Zoom", id="zoom"),
     Binding("shift+tab", "mode", "Auto", show=False, id="mode"),
