@@ -193,8 +193,10 @@ def model_fields(settings: RunSettings) -> tuple[Field, ...]:
     seconds = (
         Field(name, label, _shown(getattr(settings, name))) for name, label in _SECONDS.items()
     )
+    everyone = _asked_fields(_ALL, general)[1:]  # The model is in the form of the run.
     return (
-        *_asked_fields(_ALL, general)[1:],  # The model is in the form of the run.
+        replace(everyone[0], label=f"all agents: {everyone[0].label.strip()}"),
+        *everyone[1:],
         Field("wire", "wire", settings.wire.value, tuple(w.value for w in WireChoice)),
         *seconds,
         *(
@@ -206,9 +208,14 @@ def model_fields(settings: RunSettings) -> tuple[Field, ...]:
 
 
 def _asked_fields(who: str, asked: ModelSettings) -> tuple[Field, ...]:
+    first = f"{who}: "
     return tuple(
-        Field(f"{who}_{name}", f"{who}: {word}", _shown(getattr(asked, name)))
-        for name, (word, _) in _ASKED.items()
+        Field(
+            f"{who}_{name}",
+            (first if number == 0 else " " * len(first)) + word,
+            _shown(getattr(asked, name)),
+        )
+        for number, (name, (word, _)) in enumerate(_ASKED.items())
     )
 
 
