@@ -1,4 +1,4 @@
-"""A cache on disk, addressed by content: safe against crashes, damage and concurrent use."""
+"""Caches: on disk, by content, safe against crashes, damage and concurrent use; and in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections import OrderedDict
+from collections.abc import Hashable
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import platformdirs
 
@@ -17,6 +20,8 @@ MAX_BYTES = 1 << 30
 PRUNE_EVERY = 64
 
 _DIGEST = hashlib.sha256().digest_size
+
+T = TypeVar("T")
 
 
 def cache_root() -> Path:
@@ -102,3 +107,35 @@ def _replace(path: Path, data: bytes) -> None:
     except OSError:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+class Kept(Generic[T]):
+    """Values of this process by key: as many as fit, those that were used last."""
+
+    def __init__(self, max_bytes: int):
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+
+    def get(self, key: Hashable) -> T | None:
+        """The value of a key, or None."""
+        found = self._values.get(key)
+        if found is None:
+            return None
+        self._values.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Hashable, value: T, size: int) -> None:
+        """Keeps a value of so many bytes, in place of those that were not used for longest."""
+        if size > self.max_bytes:
+            return
+        _, before = self._values.pop(key, (None, 0))
+        self.bytes -= before
+        self._values[key] = value, size
+        self.bytes += size
+        while self.bytes > self.max_bytes:
+            _, (_, dropped) = self._values.popitem(last=False)
+            self.bytes -= dropped
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,7 +14,7 @@ from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
 from astra_tui.lab.check.fakes import prove_suite
 from astra_tui.lab.check.fullsize import WrittenElements
-from astra_tui.lab.check.inputs import Inputs
+from astra_tui.lab.check.inputs import DrawnInputs, Inputs
 from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.oracle import Oracle
@@ -60,6 +61,7 @@ class Basis:
         self.compiler = compiler
         self.oracle = oracle
         self.seed = seed
+        self.inputs = DrawnInputs(task)
         self.emulator_check = emulator_check
         """What checks every source on the emulator as well, where the device is a GPU."""
         self._baseline: tuple[Source, Compilation] | None = None
@@ -116,7 +118,7 @@ class Basis:
         """The result of the fakes on a suite; computed once, since no candidate takes part."""
         if self._proof is None or self._proof[0] != suite:
             found = []
-            for fake in prove_suite(self.task, suite, self.oracle):
+            for fake in prove_suite(self.task, suite, self.oracle, self.inputs):
                 found.append(fake)
                 yield fake
             self._proof = suite, tuple(found)
@@ -194,10 +196,13 @@ class Basis:
                 dtype,
                 self.task.tolerances.get(dtype),
             )
-            sizes = tuple(map(print_expression, argument.shape))
-            result = judge_output(*parts, sizes=sizes)
+            told: dict[str, Any] = {
+                "sizes": tuple(map(print_expression, argument.shape)),
+                "nearest": expected.nearest(argument.name, dtype),
+            }
+            result = judge_output(*parts, **told)
             if not result.ok and allowance is not None and np.isfinite(result.error):
-                result = judge_output(*parts, allowance(argument.name), sizes=sizes)
+                result = judge_output(*parts, allowance(argument.name), **told)
             judged.append(result)
         return judged
 

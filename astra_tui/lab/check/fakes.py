@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.lab.check.inputs import Inputs, draw_inputs
+from astra_tui.lab.check.inputs import DrawnInputs, Inputs
 from astra_tui.lab.check.judge import judge_output
 from astra_tui.lab.check.oracle import Expected, Oracle
 from astra_tui.model.check import Case, FakeResult
@@ -22,12 +22,14 @@ Fake = Callable[[KernelTask, Case, Inputs, Expected, Argument], Any]
 """The bit patterns of one output."""
 
 
-def prove_suite(task: KernelTask, cases: tuple[Case, ...], oracle: Oracle) -> Iterator[FakeResult]:
+def prove_suite(
+    task: KernelTask, cases: tuple[Case, ...], oracle: Oracle, drawn: DrawnInputs
+) -> Iterator[FakeResult]:
     """Judges each fake on each case; a fake that no case rejects shows a hole in the suite."""
     inside = [case for case in cases if not case.outside_contract]
     rejected = dict.fromkeys(FAKES, 0)
     for case in inside:
-        inputs = draw_inputs(task, case)
+        inputs = drawn.of(case)
         expected = oracle.expected(case, inputs)
         for name, fake in FAKES.items():
             rejected[name] += not _accepted(task, case, fake, inputs, expected)
@@ -44,6 +46,7 @@ def _accepted(task: KernelTask, case: Case, fake: Fake, inputs: Inputs, expected
             expected.outputs[argument.name],
             dtype,
             task.tolerances.get(dtype),
+            nearest=expected.nearest(argument.name, dtype),
         )
         if not judged.ok:
             return False

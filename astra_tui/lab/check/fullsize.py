@@ -13,7 +13,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ from astra_tui.emulator.tiles import Sample
 from astra_tui.emulator.whole import GridSkeleton, Sampled, Wanted, WholePlan
 from astra_tui.lab.check.binding import bind_launch
 from astra_tui.lab.check.execution import Source, accepts_of
-from astra_tui.lab.check.inputs import Inputs, draw_elements, scalars_of
+from astra_tui.lab.check.inputs import DrawnInputs, Inputs, draw_elements, drawer_of, scalars_of
 from astra_tui.lab.check.layout import PADDING_BYTE, TensorLayout, layouts_of
 from astra_tui.lab.check.paths import far_remedy
 from astra_tui.model.check import FAR, Case, CaseOutcome, FullSizeResult, OutputError, OutputShare
@@ -89,14 +89,21 @@ _REPORTS = frozenset({"astra"})
 class _Drawn:
     """The bytes of an input, drawn where they are read."""
 
-    task: KernelTask
+    inputs: DrawnInputs
     case: Case
     layout: TensorLayout
+
+    @cached_property
+    def _key(self) -> tuple[bytes, str]:
+        return msgspec.json.encode(self.case), self.layout.argument.name
 
     def __len__(self) -> int:
         return self.layout.elements * self.layout.dtype.size
 
     def read(self, first: Any, size: int) -> Any:
+        return self.inputs.read(self._key, self._draw, first, size)
+
+    def _draw(self, first: Any, size: int) -> Any:
         of_element = self.layout.dtype.size
         places = (first // of_element)[:, None] + np.arange(size // of_element)
         if self.layout.is_contiguous:
@@ -107,8 +114,9 @@ class _Drawn:
         gaps = np.repeat(column >= columns, of_element, axis=1)
         return np.where(gaps, np.uint8(PADDING_BYTE), data)
 
-    def _elements(self, places: Any) -> Any:
-        return draw_elements(self.task, self.case, self.layout.argument.name, places)
+    @cached_property
+    def _elements(self) -> Callable[[Any], Any]:
+        return drawer_of(self.inputs.task, self.case, self.layout.argument.name)
 
 
 @dataclass(frozen=True)
@@ -150,6 +158,7 @@ class FullSize:
         reporting: Compilation | None = None,
         *,
         in_part: bool = False,
+        drawn: DrawnInputs | None = None,
     ):
         """`reporting` is the source with conditions that report, where sides are still open.
 
@@ -158,6 +167,7 @@ class FullSize:
         """
         name = f"full size of {case.name}, seed {seed}"
         self.in_part = in_part
+        self.inputs = drawn or DrawnInputs(task)
         self.left = FAR_BUDGET if case.name.startswith(FAR) else SKELETON_BUDGET
         self.task = task
         self.device = device
@@ -355,7 +365,7 @@ class FullSize:
         use = BufferUse(argument.role.value)
         content: Any = _Undefined(layout.elements * layout.dtype.size)
         if argument.is_read:
-            content = _Drawn(self.task, self.case, layout)
+            content = _Drawn(self.inputs, self.case, layout)
         misalignment = layout.offset * layout.dtype.size
         return DeviceBuffer(argument.name, use, content, misalignment, stable=argument.stable)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from astra_tui.gpu import drawing
 from astra_tui.gpu.messages import Fill
+from astra_tui.lab.cache import Kept
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType, item_shape
 from astra_tui.model.encoding import decode, encode
@@ -20,7 +22,17 @@ from astra_tui.model.task import Argument, KernelTask
 VERSION = "2"
 """Raised whenever the same case would get other numbers."""
 
+KEPT_BYTES = 64 << 20
+"""Bytes of drawn inputs that are kept."""
+
+_MOST_PARTS = 1024
+"""Parts of one read beyond which none is kept."""
+
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "-0": -0.0}
+
+
+Draw = Callable[[Any, int], Any]
+"""Bytes of an input from each of some offsets on, and how many, a row for each offset."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,44 @@ def draw_inputs(task: KernelTask, case: Case) -> Inputs:
     return Inputs(tensors, scalars_of(task, case))
 
 
+class DrawnInputs:
+    """Draws the inputs of a task's cases once, as far as they fit: they are the same for all
+    sources. What it gives is not to be written to.
+    """
+
+    def __init__(self, task: KernelTask, max_bytes: int = KEPT_BYTES):
+        self.task = task
+        self._cases: Kept[Inputs] = Kept(max_bytes // 2)
+        self._parts: Kept[Any] = Kept(max_bytes // 2)
+
+    def of(self, case: Case) -> Inputs:
+        """As `draw_inputs`."""
+        key = msgspec.json.encode(case)
+        inputs = self._cases.get(key)
+        if inputs is None:
+            inputs = draw_inputs(self.task, case)
+            for bits in inputs.tensors.values():
+                bits.flags.writeable = False
+            self._cases.put(key, inputs, sum(bits.nbytes for bits in inputs.tensors.values()))
+        return inputs
+
+    def read(self, key: Hashable, draw: Draw, first: Any, size: int) -> Any:
+        """`size` bytes of an input from each of some different offsets on, a row each.
+
+        `draw` draws them, of an input that `key` names.
+        """
+        if len(first) > _MOST_PARTS:
+            return draw(first, size)
+        names = [(key, offset, size) for offset in first.tolist()]
+        found: list[Any] = [self._parts.get(name) for name in names]
+        missing = [k for k, part in enumerate(found) if part is None]
+        if missing:
+            for k, part in zip(missing, draw(first[missing], size), strict=True):
+                found[k] = part
+                self._parts.put(names[k], part, size)
+        return np.stack(found)
+
+
 def draw_elements(task: KernelTask, case: Case, name: str, places: Any) -> Any:
     """Items of one input of a case as bit patterns, without the others.
 
@@ -50,7 +100,12 @@ def draw_elements(task: KernelTask, case: Case, name: str, places: Any) -> Any:
     count), of any shape and in any order; the answer has their shape. The whole tensor is
     `draw_elements(task, case, name, np.arange(items)).reshape(shape)`.
     """
-    return drawing.draw(fill_of(task, case, name), seed_of_input(task, case, name), 0, places)
+    return drawer_of(task, case, name)(places)
+
+
+def drawer_of(task: KernelTask, case: Case, name: str) -> Callable[[Any], Any]:
+    """`draw_elements` for one input of a case, which is drawn from more than once."""
+    return partial(drawing.draw, fill_of(task, case, name), seed_of_input(task, case, name), 0)
 
 
 def seed_of_input(task: KernelTask, case: Case, name: str) -> int:

@@ -17,7 +17,7 @@ from astra_tui.lab.check.basis import Basis
 from astra_tui.lab.check.constants import PlanSide, cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.execution import Run, Source, accepts_of, resolve_case, run_case
 from astra_tui.lab.check.fullsize import FullSize
-from astra_tui.lab.check.inputs import Inputs, draw_inputs, scalars_of
+from astra_tui.lab.check.inputs import Inputs, scalars_of
 from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.oracle import ReferenceFailed
@@ -232,7 +232,7 @@ class SourceCheck:
         assert self.coverage is not None
         assert self.reporting is not None
         try:
-            inputs = draw_inputs(self.task, case)
+            inputs = self.basis.inputs.of(case)
             resolved = self._resolve(case, inputs)
             if isinstance(resolved, Refused):
                 return False
@@ -328,10 +328,13 @@ class SourceCheck:
                 if isinstance(resolved, ResolvedPlan):
                     self.plan_sides.update(resolved.sides)
                     parts = self.task, basis.device, self.source, compilation, case, basis.seed
-                    found = FullSize(*parts, in_part=in_part).run(resolved, basis.judge_rows)
+                    drawn = basis.inputs
+                    whole = FullSize(*parts, in_part=in_part, drawn=drawn)
+                    found = whole.run(resolved, basis.judge_rows)
                     is_too_much = (CaseOutcome.INCONCLUSIVE, CaseOutcome.UNSUPPORTED)
                     if case.name.startswith(FAR) and found.outcome in is_too_much:
-                        found = FullSize(*parts, in_part=True).run(resolved, basis.judge_rows)
+                        part = FullSize(*parts, in_part=True, drawn=drawn)
+                        found = part.run(resolved, basis.judge_rows)
                     yield found
             except PlanError:
                 continue  # What cannot be launched does nothing wrong.
@@ -345,7 +348,8 @@ class SourceCheck:
             may_take = self.coverage.may_take(kernels)
             reporting = self.reporting.compilation if may_take else None
         seed = self.basis.seed
-        run = FullSize(self.task, device, self.source, compilation, case, seed, reporting)
+        parts = self.task, device, self.source, compilation, case, seed, reporting
+        run = FullSize(*parts, drawn=self.basis.inputs)
         result = run.run(resolved, self.basis.judge_rows)
         if self.coverage is not None and result.outcome is CaseOutcome.PASSED:
             self.coverage.note(run.sides, OWN_SIZE_OF + case.name)
@@ -370,7 +374,7 @@ class SourceCheck:
             if known is not None:
                 return known, None, inputs
             before = self.steps, len(self.repeated), self._noted
-            inputs = draw_inputs(self.task, case)
+            inputs = self.basis.inputs.of(case)
             run = self._run(compilation, resolved, case, inputs)
         except PlanError as error:
             return CaseResult(case, CaseOutcome.PLAN_ERROR, error.describe()), None, inputs
@@ -411,7 +415,7 @@ class SourceCheck:
 
     def _again(self, compilation: Compilation, case: Case) -> tuple[Run, Inputs]:
         """The outputs of a case that is known to pass."""
-        inputs = draw_inputs(self.task, case)
+        inputs = self.basis.inputs.of(case)
         resolved = self._resolve(case, inputs)
         assert isinstance(resolved, ResolvedPlan)
         run = run_case(

@@ -70,13 +70,19 @@ class Coverage:
         self.possible: dict[str, Mapping[int, int]] = {}
         self.taken: dict[OpenSide, str] = {}
         """By side, the case that took it first."""
+        self._bits: dict[str, dict[int, int]] = {}
+        """The same by kernel and condition, as in `Sides.taken`."""
 
     def note(self, sides: Mapping[str, Sides], case: str) -> bool:
         """Adds what one run saw; whether that was something new."""
         before = len(self.taken)
         for kernel, seen in sides.items():
             self.possible[kernel] = seen.possible
+            known = self._bits.setdefault(kernel, {})
             for number, bits in seen.taken.items():
+                if not bits & ~known.get(number, 0):
+                    continue
+                known[number] = known.get(number, 0) | bits
                 for side, bit in _SIDES:
                     if bits & bit:
                         self.taken.setdefault(OpenSide(kernel, number, side), case)
@@ -99,8 +105,11 @@ class Coverage:
         """Whether another run of these kernels could take a side that none has taken."""
         if not self.source.conditions:
             return False
-        left = {side.kernel for side in self.open()}
-        return any(kernel in left or kernel not in self.possible for kernel in kernels)
+        return any(k not in self.possible or self._is_open(k) for k in kernels)
+
+    def _is_open(self, kernel: str) -> bool:
+        known = self._bits[kernel]
+        return any(bits & ~known.get(n, 0) for n, bits in self.possible[kernel].items())
 
     def taken_by(self, side: OpenSide) -> str:
         """The case that took a side first, or ""."""
