@@ -104,6 +104,33 @@ def steps_after(index: int, step: Step, end: int) -> Iterable[int]:
         yield index + 1
 
 
+def needed_slots(steps: tuple[Step, ...]) -> list[int]:
+    """The register slots that may still be read from each step on, this one's own reads and those
+    after it alike, as bits of a number; what else registers hold there does not matter.
+    """
+    end = len(steps)
+    following = [tuple(steps_after(i, step, end)) for i, step in enumerate(steps)]
+    reads = [_bits(step.reads | predicate_of(step)) for step in steps]
+    kept = [-1 if step.predicate >= 0 else ~_bits(step.writes) for step in steps]
+    before, after = [0] * (end + 1), [0] * end
+    changed = True
+    while changed:
+        changed = False
+        for index in range(end - 1, -1, -1):
+            out = 0
+            for way in following[index]:
+                out |= before[way]
+            into = reads[index] | (out & kept[index])
+            if into != before[index]:
+                before[index], changed = into, True
+            after[index] = out
+    return [into | out for into, out in zip(before, after, strict=False)]
+
+
+def _bits(slots: Iterable[int]) -> int:
+    return sum(1 << slot for slot in slots)
+
+
 def predicate_of(step: Step) -> frozenset[int]:
     """The slot of a step's predicate, if it has one."""
     return frozenset((step.predicate,)) if step.predicate >= 0 else NO_SLOTS

@@ -352,10 +352,13 @@ class Group:
         group.everyone = False
         return group
 
-    def flush(self) -> None:
-        """Writes changed registers back to where they were taken from."""
+    def flush(self, next_step: int = -1) -> None:
+        """Writes changed registers back to where they were taken from; only those that may be read
+        from a step on, where one is named.
+        """
         if isinstance(self.registers, GroupRegisters):
-            self.registers.flush()
+            needed = -1 if next_step < 0 else self.chunk.launch.program.needed[next_step]
+            self.registers.flush(needed)
 
     def _of_lanes(self, values: Any) -> Any:
         return values if self.everyone else values[self.lanes]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_tui.emulator.control_flow import needed_slots
 from astra_tui.emulator.data_dependence import Dependence
 from astra_tui.emulator.ptx.module import (
     Function,
@@ -47,6 +48,11 @@ class Program:
     def dependence(self) -> Dependence:
         """What its steps follow from."""
         return Dependence(self.steps, self.instructions)
+
+    @cached_property
+    def needed(self) -> list[int]:
+        """See `needed_slots`."""
+        return needed_slots(self.steps)
 
 
 def is_condition(instruction: Instruction) -> bool:

@@ -61,11 +61,11 @@ class GroupRegisters(Registers):
         self.fetched[slot] = self[slot] = value
         return value
 
-    def flush(self) -> None:
-        """Writes the changed registers back to the parent."""
+    def flush(self, needed: int = -1) -> None:
+        """Writes the changed registers back to the parent: those whose bits are set in `needed`."""
         fetched = self.fetched
         for slot, value in self.items():
-            if fetched.get(slot) is value:
+            if fetched.get(slot) is value or not needed >> slot & 1:
                 continue
             old = self.parent[slot]
             if old.dtype != value.dtype:

@@ -108,7 +108,7 @@ class Scheduler:
                 index = following
         except Fault as fault:
             raise group.stop(fault, steps[index]) from None
-        group.flush()
+        group.flush(index)
         self._make_ready(index, lanes)
 
     def _condition(self, step: Step, group: Group) -> Any:
@@ -157,7 +157,7 @@ class Scheduler:
                 step.run(group.registers, group)  # type: ignore[misc]
                 self._order(step, group)
                 return index + 1
-        group.flush()
+        group.flush(index)
         lanes = group.lanes
         if step.flow is Flow.POLL and condition is True:  # Some wait, the others have been sent.
             return -1
