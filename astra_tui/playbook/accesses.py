@@ -44,8 +44,9 @@ class Access:
 def accesses_in(node: Node, function: Function) -> Iterator[Access]:
     """The loads and stores at or below a node whose buffer is known, in the order of the text.
 
-    `a[i]`, `*reinterpret_cast<P*>(&a[i])`, and `f(&a[i], ...)`, which loads where `f` is `__ldg`
-    or `__ldcs`, stores where it is `__stcs`, and does both where it is anything else.
+    `a[i]`, of an array also `a[i][j]`, which counts by its first index;
+    `*reinterpret_cast<P*>(&a[i])`; and `f(&a[i], ...)`, which loads where `f` is `__ldg` or
+    `__ldcs`, stores where it is `__stcs`, and does both where it is anything else.
     """
     for subscript in of_type(node, "subscript_expression"):
         parts = subscript_of(subscript)
@@ -55,9 +56,20 @@ def accesses_in(node: Node, function: Function) -> Iterator[Access]:
         root = root_of(variable, function) if variable is not None else None
         if variable is None or root is None:
             continue
-        whole, element = _whole(subscript, variable.type)
+        element_of = _outermost(subscript) if variable.is_array else subscript
+        whole, element = _whole(element_of, variable.type)
         store, load = _direction(whole)
         yield Access(whole, *parts, root, element, store, load)
+
+
+def _outermost(subscript: Node) -> Node:
+    """`a[i][j]` of an array for its `a[i]`."""
+    above = subscript.parent
+    while above is not None and above.type == "subscript_expression":
+        if field(above, "argument") != subscript:
+            break
+        subscript, above = above, above.parent
+    return subscript
 
 
 def _whole(subscript: Node, element: str) -> tuple[Node, str]:

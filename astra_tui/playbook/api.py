@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -16,6 +17,7 @@ from astra_tui.model.plan import Choice, Parameter, Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, SecondParent
+from astra_tui.model.timing import Timing
 from astra_tui.model.traffic import WastedTraffic
 from astra_tui.playbook.kernel_text import KernelText
 
@@ -36,6 +38,8 @@ class Evidence(msgspec.Struct, frozen=True):
     """What was counted to be moved in vain, on all workloads."""
     second: SecondParent | None = None
     """What the source is to be merged with, in a round that merges."""
+    room: float = math.inf
+    """How many times as fast the device lets the source become; infinite where unknown."""
     settings: Mapping[str, Choice | tuple[Choice, ...]] = {}
     """Values of the move's parameters; of those that are left out it has its own."""
 
@@ -47,7 +51,8 @@ class Evidence(msgspec.Struct, frozen=True):
             return cls(brief.task, second=brief.second)
         counters = add_counters(w.counters for w in profile.workloads)
         parts = counters, profile.device, profile.arch, profile.wasted
-        return cls(brief.task, *parts, brief.second)
+        room = room_of(brief.timing) if brief.timing is not None else math.inf
+        return cls(brief.task, *parts, brief.second, room)
 
     def one(
         self, name: str, meaning: str, choices: Sequence[Choice], own: Choice | None = None
@@ -92,6 +97,22 @@ class Evidence(msgspec.Struct, frozen=True):
         """Whether the GPU has programmatic dependent launch: compute capability 9.0 and later."""
         number = re.match(r"sm_(\d+)", self.arch)
         return number is None or int(number[1]) >= 90
+
+
+def room_of(timing: Timing) -> float:
+    """How many times as fast a candidate can become on the GPU that timed it, on average.
+
+    Memory bounds it: what a copy of as many bytes takes beyond its launch, which launches that
+    overlap may hide. Infinite where a workload has no such floor.
+    """
+    logs = []
+    for workload in timing.workloads:
+        if workload.floor is None or workload.invalidated:
+            return math.inf
+        moving = max(workload.floor.copy_us - workload.floor.launch_us, 0.1)
+        us = (workload.chained or workload.cold).candidate_us
+        logs.append(math.log(max(us / moving, 1.0)))
+    return math.exp(sum(logs) / len(logs)) if logs else math.inf
 
 
 class Proposal(msgspec.Struct, frozen=True):

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tree_sitter import Node
 
 from astra_tui.cuda_source.functions import Function
-from astra_tui.cuda_source.indices import GLOBAL_THREAD, GRID_THREADS, IndexReader
+from astra_tui.cuda_source.indices import (
+    BLOCK_THREADS,
+    GLOBAL_THREAD,
+    GRID_THREADS,
+    THREAD,
+    IndexReader,
+)
 from astra_tui.cuda_source.syntax import contains, field, of_type, text_of
+from astra_tui.model.launch import Launch
+from astra_tui.playbook.launching import plan_value
 from astra_tui.playbook.loops import Loop, loops_of
+
+
+def over_row(loop: Loop, function: Function, launches: Iterable[Launch]) -> bool:
+    """Whether the threads of a block take the elements from 0 to the bound in turns.
+
+    The step is the number of threads: what the block has, or what all `launches` give it.
+    """
+    reader = IndexReader(function)
+    if not loop.counts_up() or loop.start_form(reader) != THREAD:
+        return False
+    if loop.step_form(reader) == BLOCK_THREADS:
+        return True
+    sizes = {(plan_value(loop.step, function, e) if loop.step else None, e.block) for e in launches}
+    return bool(sizes) and all(len(block) == 1 and step == block[0] for step, block in sizes)
+
+
+def over_grid(loop: Loop, function: Function) -> bool:
+    """Whether all threads along x of the grid take the elements from 0 to the bound in turns."""
+    reader = IndexReader(function)
+    forms = (loop.start_form(reader), loop.step_form(reader))
+    return loop.counts_up() and forms == (GLOBAL_THREAD, GRID_THREADS)
 
 
 def flat_loops(function: Function) -> list[Loop]:
     """The loops whose iterations all threads along x of the grid share out between them."""
-    reader = IndexReader(function)
-    return [
-        loop for loop in loops_of(function)
-        if loop.counts_up()
-        and (loop.start_form(reader), loop.step_form(reader)) == (GLOBAL_THREAD, GRID_THREADS)
-    ]  # fmt: skip
+    return [loop for loop in loops_of(function) if over_grid(loop, function)]
 
 
 def head_declarations(loop: Loop, function: Function) -> list[Node]:

@@ -146,7 +146,7 @@ def propose(move: Move, source: KernelText, evidence: Evidence) -> Proposal | No
     problem = _problem(answer.source, source.text, evidence)
     if problem:
         return NotApplicable(move.name, problem)
-    return _with_gain(answer, move) if evidence.timed else answer
+    return _with_gain(answer, move, evidence.room) if evidence.timed else answer
 
 
 def _problem(text: str, before: str, evidence: Evidence) -> str:
@@ -201,9 +201,9 @@ def _preference(proposal: Proposal) -> tuple[float, int, str]:
     return -middle, proposal.plan.risk.rank, proposal.plan.move
 
 
-def _with_gain(proposal: Proposal, move: Move) -> Proposal:
-    """The proposal with the gain that its move had on a GPU."""
-    low, high = move.gain
+def _with_gain(proposal: Proposal, move: Move, room: float) -> Proposal:
+    """The proposal with what its move can gain, as far as the device leaves room for it."""
+    low, high = (min(gain, max(room, 1.0)) for gain in move.gain)
     prediction = replace(proposal.plan.prediction, speedup_low=low, speedup_high=high)
     return replace(proposal, plan=replace(proposal.plan, prediction=prediction))
 

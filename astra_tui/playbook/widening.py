@@ -14,9 +14,6 @@ from tree_sitter import Node
 from astra_tui.cuda_source.effects import fresh_name, is_pure, reads_memory, written_names
 from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.indices import (
-    BLOCK_THREADS,
-    GLOBAL_THREAD,
-    GRID_THREADS,
     THREAD,
     IndexReader,
     Polynomial,
@@ -54,6 +51,7 @@ from astra_tui.playbook.edits import (
     replace,
     rewritten,
 )
+from astra_tui.playbook.grids import over_grid, over_row
 from astra_tui.playbook.invariance import assignment_to, plain_locals
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.lane_indices import LaneIndices, NotWidenable, refusal
@@ -99,7 +97,7 @@ def widen_loops(
     Accesses on other `lines` than these, if any are given, stay single: a thread takes the elements
     of a pack one by one there, so that all loops still share out elements alike.
     """
-    found = [loop for loop in loops_of(function) if walks_over_elements(loop, function)]
+    found = [loop for loop in loops_of(function) if walks_over_elements(loop, function, launch)]
     if not found:
         raise NotWidenable("no loop in which threads take neighbouring elements in turns")
     wide = [_Widener(source, function, loop, launch, names, lines).widen() for loop in found]
@@ -109,13 +107,9 @@ def widen_loops(
     return wide
 
 
-def walks_over_elements(loop: Loop, function: Function) -> bool:
+def walks_over_elements(loop: Loop, function: Function, launch: Launch) -> bool:
     """Whether the threads of a block, or of the grid, share out 0 to bound between them."""
-    if not loop.counts_up():
-        return False
-    reader = IndexReader(function)
-    shared_out = (loop.start_form(reader), loop.step_form(reader))
-    return shared_out in ((THREAD, BLOCK_THREADS), (GLOBAL_THREAD, GRID_THREADS))
+    return over_row(loop, function, [launch]) or over_grid(loop, function)
 
 
 class _Widener:

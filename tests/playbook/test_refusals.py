@@ -15,6 +15,7 @@ from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.pack_rows import PackRows
 from astra_tui.playbook.moves.reciprocal import NEGLIGIBLE, Reciprocal
 from astra_tui.playbook.moves.row_grid import RowGrid
+from astra_tui.playbook.moves.row_in_registers import RowInRegisters
 from astra_tui.playbook.moves.store_early import StoreEarly
 from tests.playbook.path import GPU
 
@@ -233,6 +234,16 @@ def test_what_can_become_wide_is_not_flattened_before(evidence: Evidence) -> Non
     assert "wide first" in answer.reason
 
 
+def test_a_step_that_is_the_number_of_threads_may_be_a_constant(evidence: Evidence) -> None:
+    plan = "k<T> grid=tokens block=128 args=(out, input, d)"
+    stepping = flattened(WIDE_ROW.replace("blockDim.x", "128"), plan)
+    assert isinstance(FlatGrid().propose(stepping, evidence), Proposal)
+    other = flattened(WIDE_ROW.replace("blockDim.x", "64"), plan)
+    answer = FlatGrid().propose(other, evidence)
+    assert isinstance(answer, NotApplicable)
+    assert "no loop in which" in answer.reason
+
+
 @pytest.mark.parametrize("number", [1, 2, 3, 7, 40, 640, 1023, 1024, 1025, 1792, 65537, 1048575])
 def test_a_product_and_a_shift_divide_exactly(number: int) -> None:
     shift = 37 if number < 1024 else 47
@@ -317,3 +328,45 @@ def test_other_divisions_stay(body: str, why: str, evidence: Evidence) -> None:
     answer = CheapDivision().propose(flattened(body, DIVIDED_PLAN), evidence)
     assert isinstance(answer, NotApplicable)
     assert why in answer.reason
+
+
+STAGED = """  extern __shared__ float row[];
+  for (int i = threadIdx.x; i < d; i += blockDim.x) row[i] = (float)in[i];
+  __syncthreads();
+  for (int i = threadIdx.x; i < d; i += blockDim.x) out[i] = (T)row[i];"""
+STAGED_PLAN = "k<T> grid=tokens block=128 shared=d * sizeof(float32) args=(out, input, d)"
+
+
+def test_a_row_that_each_thread_keeps_for_itself_goes_to_registers(evidence: Evidence) -> None:
+    answer = RowInRegisters().propose(flattened(STAGED, STAGED_PLAN), evidence)
+    assert isinstance(answer, Proposal)
+    kept = answer.source.partition("k_kept(")[2]
+    assert "row_kept[turn] = (float)in[i];" in kept
+    assert "out[i] = (T)row_kept[turn];" in kept
+    assert "extern" not in kept
+    first = KernelText.read(answer.source).plan.launches()
+    assert [e.shared_bytes is None for e in first] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (STAGED.replace("(T)row[i]", "(T)row[d - 1 - i]"), "other threads may have"),
+        (f"{STAGED} out[0] = (T)row[0];", "outside of loops"),
+        (
+            STAGED.replace("i < d; i += blockDim.x) out", "i < d / 2; i += blockDim.x) out"),
+            "same part",
+        ),
+        (STAGED.replace("out[i] = (T)row[i]", "out[i] = *(T*)(row + i)"), "more than an element"),
+        (STAGED.replace("row[i] =", "row[i * 2 + 1] ="), "differ in width"),
+        (STAGED.replace("row[i]", "row[i * d + 1]"), "no constant says"),
+        (
+            STAGED.replace("extern __shared__ float row[]", "__shared__ float row[64]"),
+            "no row in shared",
+        ),
+    ],
+)
+def test_a_row_that_others_may_read_stays_shared(body: str, why: str, evidence: Evidence) -> None:
+    answer = RowInRegisters().propose(flattened(body, STAGED_PLAN), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason, answer.reason

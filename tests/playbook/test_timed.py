@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from astra_tui.cuda_source.syntax import text_of
 from astra_tui.emulator.device import Emulator
@@ -21,11 +23,13 @@ from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.playbook import Evidence, KernelText, Proposal, all_moves, propose_all
+from astra_tui.playbook.api import room_of
 from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.propose import region
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.playbook.thread_count import why_count_matters
 from tests.conftest import OracleHere
+from tests.engine.test_stops import timing, workload
 from tests.playbook.path import GPU, timed_path
 from tests.playbook.variants import VARIANTS
 
@@ -70,6 +74,22 @@ def test_every_step_for_a_gpu_is_correct(
     assert tuple(moves[: len(PATHS[name])]) == PATHS[name]
 
 
+TUNED_PATHS = {
+    "fused_add_rmsnorm": ("row_in_registers", "early_loads", "overlap_launches"),
+    "merge_attn_states_lse": ("cheap_division", "tune_block", "overlap_launches"),
+    "silu_and_mul": ("flat_grid", "tune_block", "overlap_launches"),
+}
+
+
+@pytest.mark.parametrize("name", TUNED_PATHS)
+def test_every_step_from_a_tuned_kernel_is_correct(
+    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    task = tasks[name]
+    moves = check_path(task, task.tuned_file.read_text(), compiler, every=24)
+    assert [m for m in moves if m in TUNED_PATHS[name]] == list(TUNED_PATHS[name])
+
+
 @pytest.mark.parametrize("name", UNSEEN_PATHS)
 def test_every_step_for_a_gpu_is_correct_on_unseen_kernels(name: str, compiler: Compiler) -> None:
     task = load_task(UNSEEN / name)
@@ -96,7 +116,7 @@ def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:
 
 FOR_GPUS = {
     *("row_grid", "full_grid", "flat_grid", "pack_rows", "single_turn", "store_early"),
-    *("early_loads", "cheap_division"),
+    *("early_loads", "cheap_division", "row_in_registers"),
     *("overlap_launches", "trigger_early", "tune_block", "cache_hints"),
 }
 
@@ -231,3 +251,17 @@ def test_block_that_fits_a_row(tasks: dict[str, KernelTask]) -> None:
         (launch,) = resolved.launches
         found[rows, d] = launch.block[0]
     assert found == SIZES
+
+
+def test_a_prediction_is_no_more_than_the_device_leaves(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    text = task.baseline_file.read_text()
+    times = timing(workload("short", 10.0), workload("long", 9.5))  # Copies move for 8.7 us.
+    left = room_of(times)
+    assert left == pytest.approx((10.0 * 9.5) ** 0.5 / 8.7)
+    offered, _ = propose_all(text, Evidence(task, device=GPU, room=left))
+    highs = [p.plan.prediction.speedup_high for p in offered]
+    assert max(highs) == left
+    assert "row_grid" in {p.plan.move for p in offered if p.plan.prediction.speedup_high == left}
+    unknown = timing(replace(workload("short", 10.0), floor=None))
+    assert room_of(unknown) == math.inf

@@ -36,12 +36,8 @@ FIRES_ON_GPU = {
     | {"row_grid", "full_grid", "tune_block", "cache_hints", "overlap_launches"},
 }
 ONLY_AFTER_OTHERS = {
-    "single_turn",
-    "flat_grid",
-    "cheap_division",
-    "early_loads",
-    "store_early",
-    "trigger_early",
+    *("single_turn", "flat_grid", "cheap_division", "row_in_registers", "early_loads"),
+    *("store_early", "trigger_early"),
 }
 ONLY_ON_COUNTS = {"drop_tail"}
 DTYPE_VARIANTS = {"half": "float16", "bfloat16": "bfloat16", "float": "float32"}

@@ -15,6 +15,7 @@ from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.pack_rows import PackRows
 from astra_tui.playbook.moves.reciprocal import Reciprocal
 from astra_tui.playbook.moves.row_grid import RowGrid
+from astra_tui.playbook.moves.row_in_registers import RowInRegisters
 from astra_tui.playbook.moves.shuffle_reduction import ShuffleReduction
 from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.moves.store_early import StoreEarly
@@ -29,6 +30,7 @@ def all_moves() -> tuple[Move, ...]:
         DropTail(),
         WideAccesses(),
         KeepRow(),
+        RowInRegisters(),
         ShuffleReduction(),
         HoistInvariants(),
         Reciprocal(),

@@ -13,6 +13,7 @@ from astra_tui.cuda_source.functions import Function, Variable, variables_of
 from astra_tui.cuda_source.syntax import (
     ancestors,
     bare,
+    called_name,
     contains,
     field,
     identifiers_in,
@@ -65,7 +66,7 @@ class EarlyLoads:
     summary = "loads that need no result of the block leave before anything else"
     kind = MoveKind.CODE
     needs_gpu = "needs a GPU: counters do not show when a load leaves"
-    priority = 13
+    priority = 14
     gain = (0.97, 1.3)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
@@ -103,7 +104,11 @@ class EarlyLoads:
 
 
 def _late_loads(source: KernelText, kernel: Function) -> list[_Late]:
-    barriers = [s.start_byte for s in statements_of(kernel.body) if is_barrier(s)]
+    meeting = {f.name for f in source.functions if _barriers(f.body)}
+    barriers = [
+        s.start_byte for s in statements_of(kernel.body)
+        if is_barrier(s) or any(called_name(c) in meeting for c in of_type(s, "call_expression"))
+    ]  # fmt: skip
     if not barriers:
         raise _Unsuitable("its threads do not wait for each other")
     unknown = unknown_accesses(kernel.body, kernel)
@@ -127,6 +132,10 @@ def _late_loads(source: KernelText, kernel: Function) -> list[_Late]:
         none = "no load behind a barrier in a loop with a fixed number of iterations"
         raise _Unsuitable("; ".join(dict.fromkeys(reasons)) or none)
     return found
+
+
+def _barriers(body: Node) -> list[Node]:
+    return [s for s in of_type(body, "expression_statement") if is_barrier(s)]
 
 
 def _fixed(kernel: Function) -> Iterator[Loop]:

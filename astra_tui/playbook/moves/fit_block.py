@@ -76,7 +76,7 @@ class FitBlock:
         kernels = evidence.kernels(launch.kernel for _, launch, _ in found)
         found = [each for each in found if each[1].kernel in kernels.chosen]
         fitted = {id(launch): new for _, launch, new in found}
-        edits = [_bounded(kernel) for kernel, _, _ in found] if evidence.timed else []
+        edits = [bounded(kernel) for kernel, _, _ in found] if evidence.timed else []
         lines = tuple(launch.place.line for _, launch, _ in found)
 
         def fit(launch: Launch) -> Launch:
@@ -165,7 +165,7 @@ def _let(wanted: str, value: Expression, taken: set[str]) -> Let:
     return Let(fresh_name(wanted, taken), value)
 
 
-def _bounded(kernel: Function) -> Edit:
+def bounded(kernel: Function) -> Edit:
     """Tells the compiler how large blocks may be, so that registers do not keep one from running.
 
     Without it a thread may have so many registers that a block of 1024 cannot be launched.

@@ -11,10 +11,7 @@ from tree_sitter import Node
 from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.indices import (
-    BLOCK_THREADS,
     GLOBAL_THREAD,
-    GRID_THREADS,
-    THREAD,
     IndexReader,
 )
 from astra_tui.cuda_source.polynomial import of_atom
@@ -37,7 +34,7 @@ from astra_tui.playbook.division import Divisor
 from astra_tui.playbook.edits import Edit, indentation, remove_statement, rewritten
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import places_of
-from astra_tui.playbook.grids import head_declarations
+from astra_tui.playbook.grids import head_declarations, over_grid, over_row
 from astra_tui.playbook.invariance import plain_locals
 from astra_tui.playbook.kernel_text import KernelText, with_parameters
 from astra_tui.playbook.launching import all_of, in_place, is_fallback, plan_value, with_branch
@@ -131,7 +128,7 @@ class FlatGrid:
 
 def _read(kernel: Function, launch: Launch) -> _Rows:
     _check(kernel)
-    shares = tuple(_shares(kernel))
+    shares = tuple(_shares(kernel, launch))
     if not shares:
         raise _Unsuitable("no loop in which threads take the elements of a row")
     bounds = {plan_value(s.bound, kernel, launch) for s in shares}
@@ -166,15 +163,14 @@ def _check(kernel: Function) -> None:
         raise _Unsuitable(f"line {line_of(leaving)}: threads return before the end")
 
 
-def _shares(kernel: Function) -> Iterator[_Share]:
+def _shares(kernel: Function, launch: Launch) -> Iterator[_Share]:
     """Outermost loops over a row, and conditions in their place."""
     reader = IndexReader(kernel)
-    forms = ((THREAD, BLOCK_THREADS), (GLOBAL_THREAD, GRID_THREADS))
     for loop in loops_of(kernel):
         is_plain = loop.node.type == "for_statement" and loop.node.parent == kernel.body
         if not is_plain or not loop.counts_up() or loop.has_jump():
             continue
-        if (loop.start_form(reader), loop.step_form(reader)) in forms:
+        if over_row(loop, kernel, [launch]) or over_grid(loop, kernel):
             heads = [loop.start, *([loop.step] if loop.step is not None else [])]
             removed = head_declarations(loop, kernel)
             yield _Share(

@@ -79,7 +79,7 @@ class HoistInvariants:
     summary = "compute once, before the loop, what every iteration repeats"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 15
+    priority = 16
     gain = (1.0, 1.01)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
@@ -239,6 +239,7 @@ def _lift_expressions(invariance: Invariance, found: _Found) -> None:
             n for n in of_type(statement, *_EXPRESSIONS)
             if not any(_covers(s, n) for s in found.statements)
             and not _is_assigned(n)
+            and not _is_row(n)
             and invariance.holds(n)
             and is_costly(n, function)
             and not _conditional(n, statement)
@@ -248,6 +249,16 @@ def _lift_expressions(invariance: Invariance, found: _Found) -> None:
 
 def _conditional(node: Node, statement: Node) -> bool:
     return node != statement and is_conditional(node, statement)
+
+
+def _is_row(node: Node) -> bool:
+    """Whether it is the `a[i]` of `a[i][j]`, which loads nothing by itself."""
+    above = node.parent
+    return (
+        above is not None
+        and above.type == "subscript_expression"
+        and (child(above, "argument") == node)
+    )
 
 
 def _is_assigned(node: Node) -> bool:

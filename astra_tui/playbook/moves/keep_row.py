@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function
-from astra_tui.cuda_source.indices import BLOCK_THREADS, THREAD, IndexReader, Polynomial
+from astra_tui.cuda_source.indices import IndexReader, Polynomial
 from astra_tui.cuda_source.polynomial import of_atom
 from astra_tui.cuda_source.syntax import (
     LOOPS,
@@ -20,11 +20,7 @@ from astra_tui.cuda_source.syntax import (
 )
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import (
-    Binary,
-    Compare,
-    Conditional,
     Expression,
-    Integer,
     Name,
 )
 from astra_tui.model.plan import Counter, Plan, Risk
@@ -39,18 +35,10 @@ from astra_tui.playbook.accesses import (
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import (
     Edit,
-    dedented,
-    indentation,
-    indented,
-    indented_lines,
     insert_before,
-    line_start,
-    pragma_of,
-    remove_statement,
-    rewritten,
 )
-from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.grids import over_row
 from astra_tui.playbook.kernel_text import KernelText, specialised
 from astra_tui.playbook.launching import (
     all_of,
@@ -62,9 +50,7 @@ from astra_tui.playbook.launching import (
 )
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves.store_early import StoreEarly
-
-_ITERATIONS = (8, 4, 2, 1)
-"""Iterations whose loads may stay in registers: 8 with two 16-byte packs are 64 registers."""
+from astra_tui.playbook.turns import TURNS, in_place_of, turns_of, unrolled, within
 
 _ANY_ITERATION = "(any turn)"
 
@@ -140,9 +126,7 @@ class KeepRow:
         turns: tuple[Expression, Expression],
     ) -> Proposal:
         nodes = [a.node for k in rows.kept for a in k.again]
-        most = evidence.one(
-            "iterations", "most iterations whose loads stay in registers", _ITERATIONS
-        )
+        most = evidence.one("iterations", "most iterations whose loads stay in registers", TURNS)
         workloads = evidence.workloads()
         limits = only_for(evidence.task, workloads)
         text = _rewrite(source, rows, launch, turns, int(most.chosen[0]), limits)
@@ -183,12 +167,8 @@ def _with_early_stores(text: str, evidence: Evidence) -> tuple[str, str]:
 
 
 def _find(source: KernelText, function: Function) -> _Rows:
-    reader = IndexReader(function)
-    rows = [
-        loop for loop in loops_of(function)
-        if loop.counts_up()
-        and (loop.start_form(reader), loop.step_form(reader)) == (THREAD, BLOCK_THREADS)
-    ]  # fmt: skip
+    launches = list(source.launches_of(function))
+    rows = [loop for loop in loops_of(function) if over_row(loop, function, launches)]
     if len(rows) < 2:
         raise _Unsuitable("no two loops over a row")
     reasons: list[str] = []
@@ -342,24 +322,15 @@ def _rewrite(
         turns=Name(fresh_name("turns", taken)),
     )
     elements, threads = turns
-    count: Expression = Integer(most)
-    for size in (size for size in _ITERATIONS if size < most):
-        count = Conditional(_at_most(elements, threads, size), Integer(size), count)
+    count = turns_of(elements, threads, most)
     kept = replace(launch, kernel=names.kernel, template_args=(*launch.template_args, names.turns))
-    condition = all_of([_at_most(elements, threads, most), *limits])
+    condition = all_of([within(elements, threads, most), *limits])
     plan = with_branch(source.plan, launch, kept, condition, (Let(names.turns.id, count),))
     text = specialised(
         source, rows.function, names.kernel, names.count, _edits(source, rows, names)
     )
     end = rows.function.outer.end_byte
     return source.changed([Edit(end, end, f"\n\n{text}")], plan)
-
-
-def _at_most(elements: Expression, threads: Expression, turns: int) -> Expression:
-    most = threads if turns == 1 else Binary("*", Integer(turns), threads)
-    if isinstance(threads, Integer):
-        most = Integer(turns * threads.value)
-    return Compare(elements, (("<=", most),))
 
 
 def _edits(source: KernelText, rows: _Rows, names: _Names) -> list[Edit]:
@@ -370,48 +341,18 @@ def _edits(source: KernelText, rows: _Rows, names: _Names) -> list[Edit]:
     filling = _unrolled(source, rows, rows.first, names)
     anchor = rows.anchor()
     outside = [insert_before(source.data, anchor, arrays)] if anchor != rows.first.node else []
-    edits = _in_place(source.data, rows.first, filling if outside else [*arrays, *filling])
+    edits = in_place_of(source.data, rows.first, filling if outside else [*arrays, *filling])
     for loop in rows.later:
-        edits += _in_place(source.data, loop, _unrolled(source, rows, loop, names))
+        edits += in_place_of(source.data, loop, _unrolled(source, rows, loop, names))
     return [*outside, *edits]
 
 
 def _unrolled(source: KernelText, rows: _Rows, loop: Loop, names: _Names) -> list[str]:
-    """A loop with a fixed number of iterations, each under the condition that the row reaches it.
-
-    The first loop fills the registers, the others read them.
-    """
+    """A loop with a fixed number of turns: the first fills the registers, the others read them."""
     fill = loop == rows.first
     places = {
         a.node: f"{array}[{names.turn}]"
         for k, array in zip(rows.kept, names.arrays, strict=True)
         for a in ((k.first,) if fill else k.again)
     }
-    lines: list[str] = []
-    for statement in loop.body:
-        inside = [n for n in places if contains(statement, n)]
-        if fill:
-            lines += [f"{places[n]} = {text_of(n)};" for n in inside]
-        text = rewritten(source.data, statement, [put(n, places[n]) for n in inside])
-        lines.append(dedented(source.data, statement, text))
-    step = "1" if loop.step is None else text_of(loop.step)
-    first = f"{text_of(loop.start)} + {names.turn} * {step}"
-    return [
-        "#pragma unroll",
-        f"for (int {names.turn} = 0; {names.turn} < {names.count}; ++{names.turn}) {{",
-        f"  const {loop.variable.type} {loop.name} = {first};",
-        f"  if ({loop.name} < {text_of(loop.bound)}) {{",
-        indented_lines([indented_lines(lines)]),
-        "  }",
-        "}",
-    ]
-
-
-def _in_place(source: bytes, loop: Loop, lines: list[str]) -> list[Edit]:
-    """Puts lines where a loop stands, in place of its `#pragma` and its declaration too."""
-    first = pragma_of(loop.node) or loop.node
-    text = indented("\n".join(lines), indentation(source, loop.node))
-    edits = [Edit(line_start(source, first), loop.node.end_byte, text)]
-    if loop.declaration is not None:
-        edits.append(remove_statement(source, loop.declaration))
-    return edits
+    return unrolled(source, loop, (names.turn, names.count), places, fill=fill)
