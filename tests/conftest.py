@@ -48,6 +48,7 @@ from astra_tui.processes.child import Child, child_environment  # noqa: E402
 from astra_tui.rpc import Request  # noqa: E402
 from tests.engine.scripted import run_three_rounds  # noqa: E402
 from tests.quick import write_quick_task  # noqa: E402
+from tests.warm import warm  # noqa: E402
 
 MadeOnce: TypeAlias = Callable[[str, Callable[[Path], object]], Path]
 """Takes a name and what makes a folder of that name."""
@@ -120,6 +121,16 @@ def three_rounds(made_once: MadeOnce, quick_task: KernelTask) -> Path:
     return made_once("sessions", lambda f: run_three_rounds(f / name, quick_task)) / name
 
 
+@pytest.fixture(scope="module")
+def warm_processes() -> Iterator[None]:
+    """What the program starts as its own is forked off a process that has it imported: for files of
+    tests that are not about how processes start, or whose children they are.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        warm(patch)
+        yield
+
+
 @pytest.fixture(scope="session")
 def idle_lab_processes() -> Iterator[dict[object, list[Child]]]:
     """What `kept_labs` keeps."""
@@ -132,7 +143,9 @@ def idle_lab_processes() -> Iterator[dict[object, list[Child]]]:
 
 @pytest.fixture
 def kept_labs(
-    idle_lab_processes: dict[object, list[Child]], monkeypatch: pytest.MonkeyPatch
+    idle_lab_processes: dict[object, list[Child]],
+    monkeypatch: pytest.MonkeyPatch,
+    warm_processes: None,
 ) -> None:
     """A lab takes over the idle processes of the labs of earlier tests, as a session's next
     candidate does: for tests that are not about the start or the end of one.

@@ -9,24 +9,19 @@ import select
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
+from typing import IO
 
-from tests.cli.warm import Command, WarmPython
+from tests.warm import WarmPopen
 
 COMMAND = (sys.executable, "-m", "astra_tui")
 INHERITED = ("PATH", "PYTHONPATH", "ASTRA_TUI_CACHE", "ASTRA_TUI_SEED")
 SECONDS = 600
 """For a command that never ends; no load makes one so slow."""
-
-
-@cache
-def warm_python() -> WarmPython:
-    """Where commands are forked from; it ends with this process."""
-    return WarmPython()
 
 
 @dataclass(frozen=True)
@@ -59,44 +54,39 @@ class Shell:
 
     def run(self, *arguments: str, **variables: str) -> Outcome:
         """Runs `astra-tui ARGUMENTS` with its output in files."""
-        environment = self.environment(**variables)
-        if self._is_forked(variables):
-            asked = self._forked(arguments, environment)
-            code, out, err = warm_python().run(asked, SECONDS)
-        else:
-            ended = subprocess.run(
-                [*self.command, *arguments],
-                cwd=self.folder,
-                env=environment,
-                capture_output=True,
-                timeout=SECONDS,
-                check=False,
-            )
-            code, out, err = ended.returncode, ended.stdout, ended.stderr
-        outcome = Outcome(code, out.decode(), err.decode())
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            code = self._start(arguments, out, err, self.environment(**variables)).wait(SECONDS)
+            out.seek(0)
+            err.seek(0)
+            outcome = Outcome(code, out.read().decode(), err.read().decode())
         assert "Traceback" not in outcome.out + outcome.err, outcome.err
         return outcome
 
     def on_terminal(self, *arguments: str, columns: int = 80, **variables: str) -> Outcome:
         """Runs it with stdout and stderr on one terminal; all of its output is in `out`."""
-        assert self._is_forked(variables)
         ours, theirs = open_terminal(columns)
         environment = self.environment(**{"TERM": "xterm-256color", **variables})
         environment.pop("COLUMNS")
-        with Path(os.devnull).open("rb") as nothing:
-            streams = (nothing.fileno(), theirs, theirs)
-            warm_python().start(self._forked(arguments, environment), streams)
+        process = self._start(arguments, theirs, theirs, environment)
         os.close(theirs)
         text = read_terminal(ours)
-        return Outcome(warm_python().wait(SECONDS), text.replace("\r\n", "\n"), "")
+        return Outcome(process.wait(SECONDS), text.replace("\r\n", "\n"), "")
 
-    def _is_forked(self, variables: Mapping[str, str]) -> bool:
-        """Whether nothing is asked for that Python itself looks at when it starts."""
-        looks_at = any(name.startswith(("PYTHON", "LANG", "LC_")) for name in variables)
-        return self.command[:-1] == COMMAND[:-1] and not looks_at
-
-    def _forked(self, arguments: tuple[str, ...], environment: dict[str, str]) -> Command:
-        return Command(self.command[-1], arguments, str(self.folder), environment)
+    def _start(
+        self,
+        arguments: tuple[str, ...],
+        out: IO[bytes] | int,
+        err: IO[bytes] | int,
+        environment: Mapping[str, str],
+    ) -> WarmPopen:
+        return WarmPopen(
+            [*self.command, *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+        )
 
 
 def open_terminal(columns: int) -> tuple[int, int]:

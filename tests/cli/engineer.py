@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import subprocess
-import termios
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from astra_tui.sessions.folder import writer_of
 from tests.cli.command import COMMAND, SECONDS, Shell, open_terminal, read_terminal
+from tests.warm import WarmPopen, take_terminal
 
 PROMPT = "[q]uit"
 
@@ -23,16 +23,22 @@ class Engineer:
         self._start(shell, [*COMMAND, *arguments], {"USER": name, **variables})
 
     @classmethod
-    def running(cls, shell: Shell, command: list[str]) -> Engineer:
-        """Someone who runs another command than ours."""
+    def running(cls, shell: Shell, command: Sequence[str]) -> Engineer:
+        """Someone who runs a command that is not forked; what it starts are its children."""
         engineer = cls.__new__(cls)
-        engineer._start(shell, command, {"USER": "ada"})
+        engineer._start(shell, command, {"USER": "ada"}, subprocess.Popen)
         return engineer
 
-    def _start(self, shell: Shell, command: list[str], variables: dict[str, str]) -> None:
+    def _start(
+        self,
+        shell: Shell,
+        command: Sequence[str],
+        variables: dict[str, str],
+        popen: type[subprocess.Popen[Any]] = WarmPopen,
+    ) -> None:
         self._terminal, theirs = open_terminal(100)
         self._unread = ""
-        self.process = subprocess.Popen(
+        self.process = popen(
             command,
             cwd=shell.folder,
             env=shell.environment(TERM="xterm", ASTRA_TUI_PLAIN="1", **variables),
@@ -40,7 +46,7 @@ class Engineer:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            preexec_fn=_take_terminal,
+            preexec_fn=take_terminal,
         )
         os.close(theirs)
 
@@ -123,7 +129,3 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) 
     """Looks until something is so, as long as a process lives."""
     while not condition():
         assert process.poll() is None, "it ended before"
-
-
-def _take_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -24,9 +24,9 @@ from astra_tui.lab.on_gpu import doctor, opening
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.digest import content_hash
 from astra_tui.processes.child import Child
-from tests.cli.warm import ROOT
 from tests.gpu.kernels import MODULE, scripted_tools
 from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Script, Scripted
+from tests.warm import ROOT
 
 _TIME = re.compile(r"// scripted: (\d+) us")
 _BY = re.compile(r"// scripted by (\w+):((?: \d+=\d+)+)")

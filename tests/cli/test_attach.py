@@ -221,7 +221,7 @@ def test_what_the_engine_cannot_open_is_said_as_if_there_were_no_engine(
 
 
 def test_ctrl_c_while_the_engine_starts_leaves_no_engine(shell: Shell) -> None:
-    ada = Engineer(shell, *RUN)
+    ada = Engineer.running(shell, (*COMMAND, *RUN))
     wait_for(lambda: children_of(ada.process.pid), ada.process)
     (pid,) = children_of(ada.process.pid)
     engine = EngineProcess(pid)

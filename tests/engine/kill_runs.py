@@ -23,6 +23,7 @@ from astra_tui.model.events import SessionClosed
 from astra_tui.model.fold import fold
 from astra_tui.sessions.reading import read_journal
 from tests.quick import write_quick_task
+from tests.warm import WarmPopen
 
 LONGEST_RUN = 120.0
 MAX_KILLS = 3
@@ -51,7 +52,7 @@ def run_for(arguments: list[str], seconds: float | None) -> bool:
 
     Raises RuntimeError, with what it said, when it ended badly.
     """
-    process = subprocess.Popen(
+    process = WarmPopen(
         arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
     try:

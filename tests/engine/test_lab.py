@@ -58,7 +58,7 @@ class ScriptedLab(Lab):
 
     def _new(self) -> Child:
         arguments = (str(self.task.folder.resolve()), self.device, self.task.hash)
-        return Child("tests.engine.scripted_worker", arguments, name="the lab process")
+        return Child("tests.gpu_tools.scripted_worker", arguments, name="the lab process")
 
 
 def gpu_processes() -> set[int]:

@@ -28,6 +28,8 @@ from tests.engine.scripted import ASK, ENGINEER, ScriptedTeam, Session, Step, se
 from tests.gpu.script import FACTS
 from tests.quick import write_quick_task
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
 FASTER = "// scripted: 45 us\n// scripted by threads: 128=45 256=30\n"
 

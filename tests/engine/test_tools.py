@@ -30,6 +30,8 @@ from tests.gpu_tools.stand_in import Behaviour, calls, install
 from tests.gpu_tools.test_ncu import table
 from tests.quick import write_quick_task
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 FAULTY, MENDED = "40 us", "45 us"
 WORKLOADS = "[[workloads]]\ndims = { tokens = 8, d = 128 }\n"
 METRICS = {"lts__t_sector_hit_rate.pct": ("%", "50.25"), "gpu__time_duration.sum": ("ns", "7,777")}

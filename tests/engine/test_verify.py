@@ -33,6 +33,8 @@ from tests.gpu.script import FACTS
 from tests.packages.wheels import make_wheel, pin_of
 from tests.quick import write_quick_task
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 YARDSTICKS = """\
 [packages.tiny-kernels]
 version = "1.2.0"

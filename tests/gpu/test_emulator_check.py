@@ -19,6 +19,8 @@ from astra_tui.model.task import KernelTask
 from tests.gpu.script import Script, Scripted
 from tests.gpu.versions import BASELINE
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 TYPICAL = ("float16/typical",)
 
 

@@ -17,6 +17,8 @@ from astra_tui.model.task import KernelTask
 from tests.gpu.script import ILLEGAL_ADDRESS, Scripted
 from tests.gpu.versions import TALL, MakeVersion, version_maker
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 MakeCheck = Callable[[Scripted], CaseResult]
 """Checks a scripted kernel on the workload `tall`, 96 x 32."""
 

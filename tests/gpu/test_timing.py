@@ -52,6 +52,8 @@ from tests.gpu.kernels import MODULE, scripted_tools
 from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Machine, Scripted
 from tests.gpu.versions import TALL, US, WIDE, MakeVersion, version_maker
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 QUICK = Options(warm=False)
 
 

@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.cli.scripted_gpu import plug_in
+from astra_tui.lab import worker
+from tests.cli.scripted_gpu import ScriptedCompiler, plug_in
 
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patched:
         plug_in(patched)
-        # Not before: it takes the compiler by its name.
-        from astra_tui.lab.worker import main
-
-        main()
+        patched.setattr(worker, "Compiler", ScriptedCompiler)
+        worker.main()

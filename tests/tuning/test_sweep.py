@@ -29,6 +29,8 @@ from tests.gpu.kernels import MODULE, scripted_tools
 from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Scripted
 from tests.gpu.versions import US, WIDE, version_maker
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 SHARES = (1.0, 0.97, 0.9, 1.2, 1.05, 0.905)
 FAULTY = len(SHARES)
 
