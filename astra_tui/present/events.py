@@ -18,6 +18,7 @@ from astra_tui.present.words import (
     ruling_words,
     shipped_words,
     stands_on,
+    sweep_words,
     team_words,
     timing_verdict,
     words_of,
@@ -144,8 +145,7 @@ def _of_timing(event: events.Event) -> Phrase | None:
         case events.SweepAdvanced():
             return Phrase(f"sweep of {short(event.candidate)}: {event.progress}", Tone.DIM)
         case events.SweepFinished(swept=swept):
-            of = f"{swept.timed} of {swept.trials} trials timed, " if swept.trials else ""
-            return Phrase(f"sweep of {short(event.candidate)}: {of}{swept.summary}")
+            return Phrase(f"sweep of {short(event.candidate)}: {sweep_words(swept)}")
         case events.ShippedTimed(shipped=shipped):
             told = shipped_words(shipped)
             return Phrase(f"the best {told.words}", told.tone)

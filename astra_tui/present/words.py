@@ -15,6 +15,7 @@ from astra_tui.model.plan import Plan, Prediction
 from astra_tui.model.settings import RunSettings, SearchKind
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.timing import Timing, TimingVerdict, WorkloadTiming
+from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
 from astra_tui.model.yardsticks import BEST, ShippedTimes
 from astra_tui.present import numbers
@@ -273,6 +274,12 @@ def team_words(settings: RunSettings) -> str:
     who = f"{settings.team.value} {settings.model}".strip()
     is_usual = settings.search is SearchKind.GREEDY
     return who if is_usual else f"{who}, search {settings.search.value}"
+
+
+def sweep_words(swept: SweptCandidate) -> str:
+    """What the sweep of a candidate found, as in "6 of 8 trials timed, threads = 256"."""
+    of = f"{swept.timed} of {swept.trials} trials timed, " if swept.trials else ""
+    return of + swept.summary
 
 
 def comparison_words(comparison: Comparison) -> str:

@@ -31,6 +31,7 @@ from astra_tui.model.events import (
     RoundsTimed,
     SessionClosed,
     StageBegan,
+    SweepAdvanced,
     TextStreamed,
     VerdictReached,
     WorkloadTimed,
@@ -95,6 +96,7 @@ class Presenter:
         self._streams: dict[str, str] = {}
         self._log: deque[LogEntry] = deque(maxlen=LOG_LENGTH)
         self._rounds_timed: dict[str, RoundsTimed] = {}
+        self._sweep = ""
         self._samples: deque[GpuSample] = deque(maxlen=SAMPLES)
 
     async def run(self) -> None:
@@ -140,6 +142,7 @@ class Presenter:
             streams=dict(self._streams),
             log=tuple(self._log),
             rounds_timed=tuple(self._rounds_timed.values()),
+            sweep=self._sweep,
             samples=tuple(self._samples),
         )
         return self._with_cases(view)
@@ -221,7 +224,7 @@ class Presenter:
         """Keeps what the state does not hold: who writes what, and who is waited for."""
         match event:
             case StageBegan():
-                self._stage, self._since = event, self._clock()
+                self._stage, self._since, self._sweep = event, self._clock(), ""
             case TextStreamed():
                 before = "" if event.restart else self._streams.get(event.role, "")
                 self._streams[event.role] = (before + event.text)[-STREAM_LENGTH:]
@@ -238,6 +241,8 @@ class Presenter:
             case VerdictReached():
                 self._stage = None
                 self._rounds_timed.clear()
+            case SweepAdvanced(progress=progress):
+                self._sweep = progress
             case RoundsTimed():
                 self._rounds_timed[event.workload] = event
             case WorkloadTimed(timing=timing):

@@ -12,6 +12,7 @@ from astra_tui.model.approval import Question
 from astra_tui.model.events import CodeWritten, ExchangeMade, RoundsTimed, StageBegan, ToolUsed
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
+from astra_tui.model.tuning import SweptCandidate
 from astra_tui.present.events import describe
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.records import Record
@@ -58,6 +59,8 @@ class View(msgspec.Struct, frozen=True):
     log: tuple[LogEntry, ...] = ()
     rounds_timed: tuple[RoundsTimed, ...] = ()
     """How far the timing that runs is, one entry a workload."""
+    sweep: str = ""
+    """How far the sweep that runs is."""
     samples: tuple[GpuSample, ...] = ()
     """The latest readings of NVML, oldest first."""
     without_cases: str = ""
@@ -91,6 +94,14 @@ class View(msgspec.Struct, frozen=True):
         attempts = self.proposal.attempts if self.proposal else ()
         written = [attempt for attempt in attempts if isinstance(attempt, CodeWritten)]
         return self.state.candidate(written[-1].candidate) if written else None
+
+    @property
+    def sweeps(self) -> tuple[SweptCandidate, ...]:
+        """What sweeps made of the code of the choice."""
+        attempts = self.proposal.attempts if self.proposal else ()
+        written = (a.candidate for a in attempts if isinstance(a, CodeWritten))
+        found = (self.state.candidate(candidate).swept for candidate in written)
+        return tuple(swept for swept in found if swept is not None)
 
     @property
     def _baseline(self) -> CandidateState | None:

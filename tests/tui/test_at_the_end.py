@@ -149,7 +149,7 @@ async def test_the_mode_is_the_last_that_leaves_the_top_line(tmp_path: Path) -> 
 
     async with seated(opened, NARROW) as desk:  # type: ignore[arg-type]
         asker.ask()
-        asker._tell(AutoApprovalSet(AutoMode.ALL, TESTER))
+        asker.tell(AutoApprovalSet(AutoMode.ALL, TESTER))
         mode = AutoMode.ALL.words
         for width in (80, 40, 24):
             await desk.pilot.resize_terminal(width, 24)

@@ -13,14 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
 from astra_tui.model.events import (
+    AnswerAwaited,
+    ApprovalAsked,
     BestChanged,
+    CodeWritten,
     CopyFound,
     Event,
     HardwareCountersRead,
     ProfileTaken,
     Sanitized,
     SessionOpened,
+    StageBegan,
+    SweepAdvanced,
+    SweepFinished,
     TimingFinished,
 )
 from astra_tui.model.fold import fold
@@ -28,6 +35,7 @@ from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio, TimingVerdict
+from astra_tui.model.tuning import SweptCandidate
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.events import describe
 from astra_tui.present.profile import metric_words, metrics_blocks
@@ -49,7 +57,8 @@ from tests.sessions.samples import (
     timing,
     whole_session,
 )
-from tests.tui.harness import WIDE, Desk, on_a_loop, seated
+from tests.tui.harness import TESTER, WIDE, Desk, on_a_loop, seated
+from tests.tui.test_typing import AUTHOR, Asker
 
 ENGINE = Path(__file__).resolve().parents[2] / "astra_tui" / "engine"
 
@@ -234,3 +243,34 @@ async def test_the_top_line_has_the_speedup_of_the_best(tmp_path: Path) -> None:
     async with shown(tmp_path, up_to(BestChanged, whole_session())) as desk:
         await desk.until(lambda: "best 1.333x vs its base" in desk.text("#status"), "the speedup")
         assert "requests" not in desk.text("#status")
+
+
+@on_a_loop
+async def test_a_sweep_is_followed_and_told_where_its_code_is_asked_about(tmp_path: Path) -> None:
+    before, after = (write_blob(tmp_path, text) for text in (BASELINE_SOURCE, BETTER_SOURCE))
+    swept = write_blob(tmp_path, BETTER_SOURCE + "// 256 threads\n")
+    engine = Asker(tmp_path)
+    engine.baseline = before
+
+    async def opened() -> Asker:
+        return engine
+
+    async with seated(opened) as desk:  # type: ignore[arg-type]
+        plan = engine.ask()
+        accepted = Answer(plan.id, plan.subject, ApprovalStatus.ACCEPTED, TESTER)
+        await engine.answer(accepted)
+        engine.tell(CodeWritten(1, 0, 0, after, before, AUTHOR))
+        engine.pass_on(StageBegan("sweep", 1))
+        engine.pass_on(SweepAdvanced(after, "5 of at most 8 trials measured"))
+        await desk.until(
+            lambda: "sweeping, 5 of at most 8 trials measured" in desk.text("#status"), "progress"
+        )
+        found = SweptCandidate("threads = 256", swept, 8, 6)
+        engine.tell(SweepFinished(after, found))
+        engine.tell(CodeWritten(1, 0, 1, swept, before, AUTHOR, found.summary))
+        asked = Question("1.0.diff.1", ApprovalGate.DIFF, 1, 0, swept, 1, before, 2)
+        engine.tell(ApprovalAsked(asked))
+        engine.pass_on(AnswerAwaited(asked))
+        await desk.asked("diff")
+        assert "swept, threads = 256" in desk.text("#approval")
+        assert "6 of 8 trials timed, threads = 256" in desk.text("#plan")

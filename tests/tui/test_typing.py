@@ -48,6 +48,7 @@ class Asker:
     """A source that asks when a test says so, and takes answers as the engine does."""
 
     player = None
+    baseline = "b" * 64
     _ids = itertools.count(1)
 
     def __init__(self, folder: Path):
@@ -76,8 +77,8 @@ class Asker:
             self._begin()
         self._asked += 1
         question = Question(f"1.{index}.plan", ApprovalGate.PLAN, 1, index, PLAN.hash)
-        self._tell(PlanProposed(1, index, PLAN, AUTHOR))
-        self._tell(ApprovalAsked(question))
+        self.tell(PlanProposed(1, index, PLAN, AUTHOR))
+        self.tell(ApprovalAsked(question))
         self._items.put_nowait(AnswerAwaited(question))
         self.open = question
         return question
@@ -85,7 +86,7 @@ class Asker:
     async def answer(self, answer: Answer) -> None:
         assert self.open is not None
         self.answers.append(answer)
-        self._tell(DecisionTaken(decide(self.open, answer)))
+        self.tell(DecisionTaken(decide(self.open, answer)))
         self.open = None
 
     async def note(self, text: str) -> None:
@@ -107,11 +108,15 @@ class Asker:
     def _begin(self) -> None:
         self._items.put_nowait(ReplayState(SessionState(), (), 0))
         settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK)
-        self._tell(SessionOpened(1, "s", "t", "b" * 64, settings, {}))
-        self._tell(EngineStarted("host", 1, 5))
-        self._tell(RoundOpened(1, 0, "b" * 64))
+        self.tell(SessionOpened(1, "s", "t", self.baseline, settings, {}))
+        self.tell(EngineStarted("host", 1, 5))
+        self.tell(RoundOpened(1, 0, self.baseline))
 
-    def _tell(self, event: Event) -> None:
+    def pass_on(self, event: Event) -> None:
+        """An event that no journal keeps."""
+        self._items.put_nowait(event)
+
+    def tell(self, event: Event) -> None:
         self._seq += 1
         self._items.put_nowait(Record(self._seq, "2026-01-01T00:00:00.000Z", 0.0, event))  # type: ignore[arg-type]
 

@@ -13,6 +13,7 @@ from astra_tui.model.approval import (
     reason_of,
 )
 from astra_tui.model.errors import UserError
+from astra_tui.model.plan import Plan
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import question_words, review_words
 from astra_tui.sessions.client import user_at_terminal
@@ -98,8 +99,15 @@ class Answering:
         question, plan = self.deciding.question, self.deciding.plan
         if question is not None and plan is not None:
             self._screen.query_one(ApprovalBar).ask(
-                question, plan, self._hunk_words(), self._said(question), self._keys()
-            )
+                question, plan, self._title(question, plan), self._hunk_words(),
+                self._said(question), self._keys(),
+            )  # fmt: skip
+
+    def _title(self, question: Question, plan: Plan) -> str:
+        """The plan's, or what a sweep of its code found."""
+        sweeps = self._screen.view.sweeps if self._screen.view else ()
+        found = (f"swept, {s.summary}" for s in sweeps if s.result == question.subject)
+        return next(found, plan.title)
 
     def _said(self, question: Question) -> Phrase:
         """Whether the code does as the engineer said."""

@@ -27,7 +27,7 @@ class ApprovalBar(Vertical):
     }
     """
 
-    _asked: tuple[Question, Plan, str, Phrase] | None = None
+    _asked: tuple[Question, Plan, str, str, Phrase] | None = None
     _keys: Line = ()
     _remarks = 0
     """Counts what took the place of the answers, and their return."""
@@ -44,11 +44,14 @@ class ApprovalBar(Vertical):
             return ""
         return "\n".join(line.text for line in self.query(BarLine))
 
-    def ask(self, question: Question, plan: Plan, hunks: str, said: Phrase, keys: Line) -> None:
-        """Puts a question on the screen; `hunks` says which are chosen, where some are not, and
-        `said` whether the code does as the engineer said.
+    def ask(
+        self, question: Question, plan: Plan, title: str, hunks: str, said: Phrase, keys: Line
+    ) -> None:
+        """Puts a question on the screen, with the title of the plan or what other code is for;
+        `hunks` says which are chosen, where some are not, and `said` whether the code does as the
+        engineer said.
         """
-        self._asked, self._keys = (question, plan, hunks, said), keys
+        self._asked, self._keys = (question, plan, title, hunks, said), keys
         self._remarks += 1
         self._draw_question()
         self.query_one("#answers", BarLine).set_line(keys)
@@ -80,7 +83,9 @@ class ApprovalBar(Vertical):
         self.display = False
 
 
-def _question_line(question: Question, plan: Plan, hunks: str, said: Phrase, width: int) -> Line:
+def _question_line(
+    question: Question, plan: Plan, title: str, hunks: str, said: Phrase, width: int
+) -> Line:
     """Where there is little room the title is cut, which stands in the pane above as well.
 
     `tails` are what may follow it, each with the cells that it leaves to the title.
@@ -98,6 +103,6 @@ def _question_line(question: Question, plan: Plan, hunks: str, said: Phrase, wid
             asks.append(Span(f"{said.words}; ", said.tone))
         tails = {f"; round {question.round}": 24, "": 0}
     room = width - line_cells(tuple(asks))
-    title = span(plan.title).text
+    title = span(title).text
     tail = next((t for t, least in tails.items() if room - len(t) >= min(len(title), least)), "")
     return (*asks, Span(cut(title, max(0, room - len(tail)))), Span(tail))

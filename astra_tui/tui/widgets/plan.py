@@ -27,6 +27,7 @@ from astra_tui.present.words import (
     score_words,
     speedup_prediction,
     stands_on,
+    sweep_words,
     where_measured,
     words_of,
 )
@@ -85,7 +86,8 @@ class PlanPane(Pane):
         """The proposal and what it starts from, its decisions, and the text that streams in."""
         streams = tuple(view.streams.values()) if self._streams_here(view) else ()
         base = view.base
-        return (view.round, view.proposal, base, view.state.decisions, *view.choice, *streams)
+        changing = (view.round, view.proposal, base, view.state.decisions)
+        return (*changing, *view.sweeps, *view.choice, *streams)
 
     @property
     def keeps_end(self) -> bool:
@@ -280,6 +282,10 @@ def _draw_story(page: Page, view: View, proposal: ProposalState) -> None:
         page.heading("Decisions")
     for decision in taken:
         page.paragraph(decision_words(decision))
+    if view.sweeps:
+        page.heading("Sweep")
+    for swept in view.sweeps:
+        page.paragraph(sweep_words(swept))
     rulings = proposal.rulings(view.candidate.hash) if view.candidate else ()
     if rulings:
         page.heading("Against what was said")

@@ -6,6 +6,7 @@ from textual import events
 
 from astra_tui.model.events import StopReason
 from astra_tui.model.state import SessionState, SessionStatus
+from astra_tui.model.visible import visible_inline
 from astra_tui.present.numbers import clock, dollars
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import STAGES, best_of, stop_words, team_words
@@ -94,6 +95,8 @@ def _activity(view: View, now: float) -> list[Span]:
             text += " the baseline"
         if candidate is not None and candidate.check is None and candidate.cases:
             text += f" {len(candidate.results)}/{candidate.cases}"
+    if view.stage.stage == "sweep" and view.sweep:
+        text += f", {visible_inline(view.sweep)}"
     return [Span(f"{text} {seconds}", Tone.ACCENT)]
 
 
