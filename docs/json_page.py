@@ -31,7 +31,7 @@ from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.environment import Difference, Environment
 from astra_tui.model.events import CallReserved
 from astra_tui.model.experience import Experience, PredictionRecord
-from astra_tui.model.export import ExportReport, ExportStep
+from astra_tui.model.export import DeliveryReport, ExportReport, ExportStep
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import EnergyUse, GpuIdentity
 from astra_tui.model.health import Layer, Probe
@@ -110,6 +110,7 @@ ANSWERS = {
     "astra-tui memory --json": answers.MemoryAnswer,
     "astra-tui study --json": answers.StudyAnswer,
     "astra-tui export --json": ExportReport,
+    "astra-tui deliver --json": DeliveryReport,
     "astra-tui sessions --json": answers.SessionsAnswer,
     "astra-tui replay --json": answers.ReplayAnswer,
     "astra-tui fork --no-run --json": answers.ForkAnswer,

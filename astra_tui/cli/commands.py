@@ -30,6 +30,7 @@ SUMMARIES = {
     "bisect": "find the round that introduced a regression",
     "report": "write an HTML and Markdown report of a session",
     "export": "export the best kernel of a session",
+    "deliver": "put the best kernel of a session behind a framework's function",
     "sign": "sign a session with your key",
     "pack": "compress the journal of a session that is over",
     "attach": "attach to a running engine",

@@ -9,10 +9,11 @@ from astra_tui import plain
 from astra_tui.cli.command import OneOf, Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
+from astra_tui.model.export import Format
 from astra_tui.model.settings import check_device_name
 
 if TYPE_CHECKING:
-    from astra_tui.export import ExportReport, Format, Winner
+    from astra_tui.export import ExportReport, Winner
     from astra_tui.model.task import KernelTask
 
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     flag(
         "--to",
         "format",
-        type=OneOf(("cu", "patch", "cpp", "torch", "tvm-ffi")),
+        type=OneOf([one.value for one in Format]),
         required=True,
         help="the form",
     ),
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 def run(options: Options) -> int:
     """Writes the export and says what was checked; 1 where a check failed, and nothing is left."""
     from astra_tui.cli.session_lookup import local_task, saved_session
-    from astra_tui.export import Format, find_winner
+    from astra_tui.export import find_winner
     from astra_tui.present.outcomes import export_blocks
     from astra_tui.sessions.integrity import read_session
 
@@ -68,7 +69,6 @@ def _export(
     winner: Winner, task: KernelTask, to: Format, out: Path, options: Options
 ) -> ExportReport:
     from astra_tui.cli.devices import open_compiler
-    from astra_tui.export import Format
     from astra_tui.export.exporting import export_text, open_exporter
 
     if options.no_check and to in (Format.CU, Format.PATCH):

@@ -22,15 +22,24 @@ from astra_tui.export.source_files import cu_file, patch_file
 from astra_tui.export.torch_package import package_name, torch_package
 from astra_tui.export.tvm_ffi_project import tvm_ffi_project
 from astra_tui.export.winner import BEST, Winner, find_winner
-from astra_tui.model.export import ExportReport, ExportStep, Format, StepOutcome
+from astra_tui.model.export import (
+    DeliveryReport,
+    ExportReport,
+    ExportStep,
+    Format,
+    Framework,
+    StepOutcome,
+)
 
 __all__ = [
     "BEST",
     "GENERATED",
+    "DeliveryReport",
     "ExportReport",
     "ExportStep",
     "Files",
     "Format",
+    "Framework",
     "Header",
     "StepOutcome",
     "Subject",

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from msgspec.structs import replace as replace_fields
+
 from astra_tui.export import (
+    DeliveryReport,
     ExportReport,
     ExportStep,
     Files,
     Format,
+    Framework,
     StepOutcome,
     Subject,
     Winner,
     export_files,
+    package_name,
 )
 from astra_tui.export.cases import all_cases, full_size_cases
 from astra_tui.export.checks import ExportChecks, Tools
+from astra_tui.export.delivery import ARCHS, adapter_of
+from astra_tui.export.delivery_trial import AdapterTrial
 from astra_tui.lab.check.execution import Source, read_source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile
@@ -35,11 +42,20 @@ from astra_tui.model.dtypes import TENSOR_ONLY
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.launch.scope import Bindings
+from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.sessions.store import place_for
 
 OTHER_ARCHS = ("sm_80", "sm_100", "sm_120")
 """Compiled into a PyTorch package in addition to the architecture that is checked."""
+
+_WITHOUT_WAITING = """#if __CUDA_ARCH__ < 900
+#define cudaGridDependencySynchronize() ((void)0)
+#define cudaTriggerProgrammaticLaunchCompletion() ((void)0)
+#endif
+"""
+"""Before a source, for architectures older than programmatic dependent launch: there each launch
+waits for those before it, so that a kernel has nothing to wait for."""
 
 _NOT_ASKED = "it was not asked for: --no-check"
 _SHORT = 12
@@ -119,28 +135,77 @@ class Exporter:
                 _move(draft, out)
         return report
 
+    def deliver(
+        self,
+        winner: Winner,
+        to: Framework,
+        state: SessionState,
+        out: Path,
+        python: str,
+        *,
+        check: bool = True,
+        prove: bool = False,
+    ) -> DeliveryReport:
+        """Writes an adapter for a framework into a folder that is not there yet, or is empty.
+
+        `python` is the interpreter that has the framework, in which the adapter is tried and, with
+        `prove`, its use is proved.
+        """
+        _require_new(out)
+        adapter = adapter_of(self._for_archs(self.subject(winner), ARCHS), to, state)
+        package = {f"{package_name(adapter.task)}/{n}": c for n, c in adapter.package.items()}
+        steps: tuple[ExportStep, ...] = (_unasked(),)
+        if check:
+            with _draft(out, package) as draft:
+                trial = AdapterTrial(adapter, draft, python, bool(self.tools.gpu))
+                steps = (*self._steps(adapter.subject, Format.TORCH, draft), trial.hook())
+                steps = (*steps, *((trial.proof(),) if prove else ()))
+        files = adapter.files(steps)
+        report = DeliveryReport(
+            framework=to,
+            pinned=adapter.target.pinned,
+            api=adapter.api,
+            switch=adapter.switch,
+            session=winner.session,
+            task=adapter.task.name,
+            candidate=winner.candidate,
+            archs=adapter.archs,
+            measured=adapter.measured,
+            folder=str(out),
+            files=tuple(sorted(files)),
+            steps=steps,
+        )
+        if report.failed:
+            return replace_fields(report, folder="")
+        with _draft(out, files) as draft:
+            _move(draft, out)
+        return report
+
     def files(self, winner: Winner, to: Format) -> Files:
         """What an export consists of; nothing is written or checked."""
         return export_files(self._subject(winner, to), to)
 
     def _subject(self, winner: Winner, to: Format) -> Subject:
         subject = self.subject(winner)
-        return self._for_all_archs(subject) if to is Format.TORCH else subject
+        return self._for_archs(subject, OTHER_ARCHS) if to is Format.TORCH else subject
 
     def _steps(self, subject: Subject, to: Format, draft: Path) -> tuple[ExportStep, ...]:
         with tempfile.TemporaryDirectory(prefix="astra-export-") as scratch:
             checks = ExportChecks(subject, self.checker, self.tools, draft, Path(scratch))
             return tuple(checks.run(to))
 
-    def _for_all_archs(self, subject: Subject) -> Subject:
-        """The kernels for every architecture that they compile for, the checked one first."""
+    def _for_archs(self, subject: Subject, archs: Sequence[str]) -> Subject:
+        """The kernels for the architectures that they compile for, the checked one first."""
         (first,) = subject.compilations
         compiled: list[Compilation] = [first]
-        for arch in OTHER_ARCHS:
+        for arch in archs:
             if arch.rstrip("a") == first.arch.rstrip("a"):
                 continue
             names = tuple(k.expression for k in first.kernels)
             other = self.checker.compiler.compile(subject.winner.text, names, arch)
+            if not other.ok and subject.pdl:
+                text = _WITHOUT_WAITING + subject.winner.text
+                other = self.checker.compiler.compile(text, names, arch)
             if other.ok:
                 compiled.append(other)
         return replace(subject, compilations=tuple(compiled))

@@ -16,7 +16,7 @@ from astra_tui.model.task import ArgumentRole, KernelTask
 NAMESPACE = "astra"
 """Operators are called torch.ops.astra.NAME."""
 
-_TEMPLATES = ("_operator", "_ready", "_library", "_gpu", "_driver", "_host")
+_TEMPLATES = ("_operator", "_calls", "_ready", "_library", "_gpu", "_driver", "_host")
 
 _IN = "    "
 _WIDTH = 88
@@ -160,9 +160,9 @@ def _init(subject: Subject) -> str:
         "import torch",
         "",
         "from . import _library, _operator",
-        "from ._operator import refusal, set_fallback",
+        "from ._operator import calls, refusal, set_fallback",
         "",
-        f"__all__ = [{task.name!r}, 'refusal', 'set_fallback']",
+        f"__all__ = [{task.name!r}, 'calls', 'refusal', 'set_fallback']",
         "",
         *_operator(task.name, signature, into=False),
     ]

@@ -17,6 +17,16 @@ class Format(StrEnum):
     TVM_FFI = "tvm-ffi"
 
 
+class Framework(StrEnum):
+    """What a winner can be delivered to."""
+
+    TORCH = "torch"
+    FLASHINFER = "flashinfer"
+    SGLANG = "sglang"
+    VLLM = "vllm"
+    HF = "hf"
+
+
 class StepOutcome(StrEnum):
     """How one check of an export ended."""
 
@@ -41,6 +51,34 @@ class ExportReport(msgspec.Struct, frozen=True):
     session: str
     task: str
     candidate: str
+    folder: str
+    """Empty where a check failed: then nothing is left."""
+    files: tuple[str, ...]
+    steps: tuple[ExportStep, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether some check failed."""
+        return any(step.outcome is StepOutcome.FAILED for step in self.steps)
+
+
+class DeliveryReport(msgspec.Struct, frozen=True):
+    """One adapter: where it lies, what it hooks into, and what was checked of it where."""
+
+    framework: Framework
+    pinned: tuple[str, ...]
+    """Distributions with the versions that it was written against."""
+    api: str
+    """The framework's function or class that it stands behind."""
+    switch: str
+    """The environment variable that turns it off."""
+    session: str
+    task: str
+    candidate: str
+    archs: tuple[str, ...]
+    """For which it carries machine code."""
+    measured: str
+    """The architecture on which the session timed the winner, or ""."""
     folder: str
     """Empty where a check failed: then nothing is left."""
     files: tuple[str, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from astra_tui.model.audit import AuditSummary, Group
 from astra_tui.model.environment import Difference
-from astra_tui.model.export import ExportReport, ExportStep
+from astra_tui.model.export import DeliveryReport, ExportReport, ExportStep
 from astra_tui.model.health import Health, Probe
 from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.present import document as doc
@@ -49,6 +49,28 @@ def export_blocks(report: ExportReport) -> list[doc.Block]:
     if not report.folder:
         written = [*doc.paragraphs("a check failed: nothing was written")]
     return [*doc.paragraphs(title), *steps_blocks(report.steps), *written]
+
+
+def delivery_blocks(report: DeliveryReport) -> list[doc.Block]:
+    """What it stands behind, each check with its outcome, then the files."""
+    title = f"{report.task}, candidate {short(report.candidate)}, behind {report.api}"
+    archs = (
+        f"{arch} ({'measured' if _is(report.measured, arch) else 'not measured'})"
+        for arch in report.archs
+    )
+    facts = doc.items(
+        f"written against {', '.join(report.pinned)}",
+        f"machine code for {', '.join(archs)}",
+        f"off with {report.switch}=0",
+    )
+    written = [*doc.paragraphs(f"written to {report.folder}:"), *doc.items(*report.files)]
+    if not report.folder:
+        written = [*doc.paragraphs("a check failed: nothing was written")]
+    return [*doc.paragraphs(title), *facts, *steps_blocks(report.steps), *written]
+
+
+def _is(measured: str, arch: str) -> bool:
+    return bool(measured) and arch.startswith(measured)
 
 
 def steps_blocks(steps: Sequence[ExportStep]) -> list[doc.Block]:

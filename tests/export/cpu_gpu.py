@@ -17,6 +17,11 @@ def current_device() -> int:
     return current
 
 
+def capturing() -> bool:
+    """No CUDA graph is captured here."""
+    return False
+
+
 def ordinal_of(device: torch.device) -> int | None:
     """0 for the CPU."""
     return 0 if device.type == "cpu" else None

@@ -194,6 +194,16 @@ class Kernels:
         with self._lock:
             return tuple(self._prepare(each, order, ordinal) for each in wanted)
 
+    def load(self, ordinal: int) -> None:
+        """Loads the kernels for a device. Raises Refused where there is no code for it."""
+        make_current(ordinal)
+        with self._lock:
+            self._module(ordinal)
+
+    def loaded(self, ordinal: int) -> bool:
+        """Whether the kernels are loaded for a device."""
+        return ordinal in self._modules
+
     def _prepare(self, wanted: Wanted, order: Sequence[str], ordinal: int) -> Launch:
         signature = self._signatures.get(wanted.kernel)
         if signature is None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 import torch
 
 current_device = torch.cuda.current_device
+capturing = torch.cuda.is_current_stream_capturing
 
 
 def ordinal_of(device: torch.device) -> int | None:

@@ -10,6 +10,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from . import _contract, _driver, _gpu, _plan  # type: ignore[attr-defined]  # two are generated
+from ._calls import Calls
 from ._host import Layout, PlanFault, Refused, contiguous
 from ._ready import Pair, Ready, Table, key_of, sharing
 
@@ -23,6 +24,9 @@ _OUT = tuple(n for n, (role, _, _) in _contract.TENSORS.items() if role == "out"
 _INPUTS = tuple(n for n, (role, _, _) in _contract.TENSORS.items() if role != "out")
 _WRITTEN = tuple(n for n, (role, _, _) in _contract.TENSORS.items() if role != "in")
 _CHANGED = tuple(place for place, name in enumerate(_INPUTS) if name in _WRITTEN)
+
+calls = Calls(f"ASTRA_{_contract.NAME.upper()}")
+"""How many calls were launched and how many went to the fallback, and the off switch."""
 
 _fallback: Fallback | None = None
 _kernels = _driver.Kernels(Path(__file__).parent)
@@ -48,6 +52,31 @@ def outputs_for(inputs: Tensors, passed: Numbers) -> tuple[torch.Tensor, ...]:
     shapes = _contract.shapes(element, **dims)
     some = next(iter(inputs.values()))
     return tuple(some.new_empty(shapes[n], dtype=_torch_dtype(n, element)) for n in _OUT)
+
+
+def take(
+    outputs: Given, inputs: Given, numbers: Values, passed: Sequence[int] = ()
+) -> Callable[[], None] | None:
+    """The launch of a call that lies within the contract; else None, counted as a fallback.
+
+    For hooks that go back to the framework's own function with the arguments as they came.
+    """
+    try:
+        ready, addresses = _admitted(outputs, inputs, numbers, passed)
+    except Refused as refusal:
+        calls.fell_back(str(refusal))
+        return None
+    return lambda: _run(ready, addresses, inputs)
+
+
+def load() -> None:
+    """Loads the kernels for the current device, which a CUDA graph's capture does not allow."""
+    _kernels.load(_gpu.current_device())
+
+
+def forget() -> None:
+    """Forgets which calls were checked, so that the next of each is looked at from the start."""
+    _ready.clear()
 
 
 def call(inputs: Given, numbers: Values, passed: Sequence[int]) -> tuple[torch.Tensor, ...]:
@@ -99,25 +128,41 @@ def _new_outputs(inputs: Given, passed: Sequence[int]) -> tuple[torch.Tensor, ..
 
 
 def _launch(outputs: Given, inputs: Given, numbers: Values, passed: Sequence[int]) -> None:
-    """Launches the kernels. Raises Refused before anything runs.
+    """Launches the kernels. Raises Refused before anything runs."""
+    ready, addresses = _admitted(outputs, inputs, numbers, passed)
+    _run(ready, addresses, inputs)
+
+
+def _run(ready: Ready, addresses: Sequence[int], inputs: Given) -> None:
+    ready.launch(addresses)
+    calls.hit(ready.shapes)
+    if _CHANGED:
+        increment_version([inputs[place] for place in _CHANGED])
+
+
+def _admitted(
+    outputs: Given, inputs: Given, numbers: Values, passed: Sequence[int]
+) -> tuple[Ready, list[int]]:
+    """A call that is ready, and its addresses. Raises Refused outside the contract.
 
     All that is checked follows from the key of a call, but for shared memory. So a call with a
     key that was found good is not checked again.
     """
+    if calls.off:
+        raise Refused(f"switched off by {calls.switch}")
     tensors = (*inputs, *outputs)
     key, addresses = key_of(tensors, (*numbers, *passed))
     ready = _ready.find(key)
     if ready is None or sharing(ready.apart, addresses):
         ready = _checked(dict(zip((*_INPUTS, *_OUT), tensors, strict=True)), numbers, passed)
         _ready.keep(key, ready)
-    ready.launch(addresses)
-    if _CHANGED:
-        increment_version([inputs[place] for place in _CHANGED])
+    return ready, addresses
 
 
 def _fall_back(
     refusal: Refused, inputs: Given, numbers: Values, passed: Sequence[int]
 ) -> tuple[torch.Tensor, ...]:
+    calls.fell_back(str(refusal))
     if _fallback is None:
         raise ValueError(
             f"{_contract.NAME}: {refusal}; set_fallback() of {__package__} names a function for "
@@ -146,6 +191,8 @@ def _checked(tensors: Tensors, numbers: Values, passed: Sequence[int]) -> Ready:
     ordinal = _gpu.ordinal_of(device)
     if ordinal is None:
         raise Refused(f"the tensors are on {device}, not on a GPU")
+    if _gpu.capturing() and not _kernels.loaded(ordinal):
+        raise Refused("a CUDA graph is being captured, and the kernels are not loaded yet")
     named = dict(zip(_contract.SCALARS, numbers, strict=True))
     with _gpu.on(ordinal):
         attributes = _driver.attributes(ordinal)
@@ -156,7 +203,13 @@ def _checked(tensors: Tensors, numbers: Values, passed: Sequence[int]) -> Ready:
         except (PlanFault, ZeroDivisionError) as fault:
             raise Refused(f"the launch plan makes no sense here: {fault}") from None
     workspaces = tuple(w.size for w in plan.workspaces)
-    return Ready(device, ordinal, _pairs(tensors), workspaces, launches)
+    return Ready(device, ordinal, _pairs(tensors), workspaces, launches, _shapes(tensors))
+
+
+def _shapes(tensors: Tensors) -> str:
+    """Types and shapes of a call's inputs, as its counter is named."""
+    parts = (tensors[name] for name in _INPUTS)
+    return " ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in parts)
 
 
 def _bound(tensors: Tensors, passed: Numbers) -> tuple[str, dict[str, int], dict[str, Layout]]:

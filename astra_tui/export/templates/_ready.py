@@ -49,6 +49,8 @@ class Ready:
     apart: tuple[Pair, ...]
     workspaces: tuple[int, ...]
     launches: tuple[Launch, ...]
+    shapes: str = ""
+    """Types and shapes of the inputs, under which the call is counted."""
 
     def launch(self, addresses: Sequence[int]) -> None:
         """Launches on the stream that is current on the device."""
@@ -90,6 +92,7 @@ class Table(Generic[Kept]):
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self.find = self._kept.get
+        self.clear = self._kept.clear
 
     def keep(self, key: Hashable, value: Kept) -> None:
         """Adds a value."""

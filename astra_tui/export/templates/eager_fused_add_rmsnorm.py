@@ -1,0 +1,43 @@
+"""fused_add_rmsnorm as PyTorch's own operators write it: the fallback outside the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from . import _operator
+from ._pins import require_version
+
+require_version("torch", "2.1[1-9].*")
+
+API = "torch.ops.astra.fused_add_rmsnorm"
+
+
+def fused_add_rmsnorm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> None:
+    """The operator without the kernels, in place as they are."""
+    total = x.float() + residual.float()
+    residual.copy_(total)
+    x.copy_(total * torch.rsqrt(total.square().mean(-1, keepdim=True) + eps) * weight.float())
+
+
+def install(widths: Iterable[int] = ()) -> None:
+    """Calls outside the guard get `fused_add_rmsnorm` above; every width is inside."""
+    del widths
+    _operator.set_fallback(fused_add_rmsnorm)
+    _operator.calls.off = False
+
+
+def uninstall() -> None:
+    """Every call gets it."""
+    _operator.set_fallback(fused_add_rmsnorm)
+    _operator.calls.off = True
+
+
+def call(given: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """One call of the operator, for proofs: what it writes, by the task's names."""
+    torch.ops.astra.fused_add_rmsnorm(given["x"], given["residual"], given["weight"], given["eps"])
+    return {"x": given["x"], "residual": given["residual"]}

@@ -1,0 +1,63 @@
+"""silu_and_mul of SGLang: a plugin backend for its fused operator and for its layer."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from . import _operator
+from ._pins import require_parameters
+from ._sglang import Attachment, Offer, forget_choices
+
+activation = importlib.import_module("sglang.kernels.ops.activation")
+
+API = "sglang.kernels.ops.activation.silu_and_mul"
+
+require_parameters(activation.SiluAndMulOp.forward_native, "self, input, out=None")
+
+
+def _offer(op: Any, input: torch.Tensor, out: torch.Tensor | None = None) -> Offer | None:
+    del op
+    if input.dim() < 2 or not input.is_contiguous() or input.shape[-1] % 2:
+        _operator.calls.fell_back("the input is not rows of an even width without gaps")
+        return None
+    made = input.new_empty((*input.shape[:-1], input.shape[-1] // 2)) if out is None else out
+    if made.shape[:-1] != input.shape[:-1] or not made.is_contiguous():
+        _operator.calls.fell_back("out is not rows of half the width without gaps")
+        return None
+    rows, produced = (t.view(-1, t.shape[-1]) for t in (input, made))
+    launch = _operator.take((produced,), (rows,), ())
+    return None if launch is None else (launch, made)
+
+
+_attachments = [Attachment(activation.SiluAndMulOp, _offer)]
+
+
+def attach_layer(layer: type[Any]) -> None:
+    """Attaches the backend to `sglang.srt.layers.activation.SiluAndMul`, which models use."""
+    require_parameters(layer.forward_cuda, "self, x")
+    _attachments.append(Attachment(layer, lambda op, x: _offer(op, x)))
+    _attachments[-1].attach()
+
+
+def install(widths: Iterable[int] = ()) -> None:
+    """Attaches the backend; every width is inside. Call it before a model is made."""
+    del widths
+    for attachment in _attachments:
+        attachment.attach()
+    forget_choices(activation._SILU_AND_MUL)
+
+
+def uninstall() -> None:
+    """Ends it."""
+    for attachment in _attachments:
+        attachment.detach()
+    forget_choices(activation._SILU_AND_MUL)
+
+
+def call(given: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """One call through SGLang's function, for proofs: what it writes, by the task's names."""
+    return {"out": activation.silu_and_mul(given["input"])}
