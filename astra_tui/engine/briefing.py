@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from astra_tui.engine.judging import compare_counters
 from astra_tui.engine.record import Record
 from astra_tui.engine.search import gains_of
+from astra_tui.lab.upstream import must_fetch, task_headers
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.archive import archive_of
 from astra_tui.model.author import AuthorKind
@@ -18,6 +19,7 @@ from astra_tui.model.hunks import hunks_of, line_changes, split_lines
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
+from astra_tui.model.task.upstream import FOLDER_NAME
 from astra_tui.model.team import Brief, SecondParent, Tried
 
 
@@ -46,8 +48,17 @@ def brief_on(
         timing=known.timings[-1].timing if known.timings else None,
         gpu=state.device.gpu if state.device else None,
         hardware=known.hardware,
+        included=_included(task),
         open_conditions=tuple(_open_conditions(state, round_, base)),
     )
+
+
+def _included(task: KernelTask) -> Mapping[str, str]:
+    """The task's upstream files; none where their package is not on this machine."""
+    headers = None if must_fetch(task) else task_headers(task)
+    if headers is None:
+        return {}
+    return {f"{FOLDER_NAME}/{name}": headers.read(name) for name in headers.names}
 
 
 def _open_conditions(state: SessionState, round_: int, base: str) -> Iterator[ConditionResult]:

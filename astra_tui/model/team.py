@@ -158,6 +158,8 @@ class Brief:
     """Its hardware counters on one workload, where they were asked for."""
     suite: tuple[Case, ...] = ()
     """The cases that every candidate has to pass, but for those that are drawn for the session."""
+    included: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Files of others that the source includes: texts, by the place that counters name."""
     open_conditions: tuple[ConditionResult, ...] = ()
     """Conditions of which the suite takes one side alone, in the base and what was made of it."""
     bench: Workbench | None = field(default=None, compare=False, repr=False)

@@ -12,6 +12,7 @@ from astra_tui.llm.fences import read_whole_file
 from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
 from astra_tui.llm.roles.facts import (
     device_text,
+    included_text,
     measured_text,
     merge_text,
     plan_text,
@@ -142,6 +143,7 @@ def coding_prompt(
             "launch_plan": launch_plan_rules(),
             "refusals": refusals(),
             "failure": _failure_text(brief, failure),
+            "included": included_text(brief),
             "merge": merge_text(brief.second),
             "tools": f"{tools_text(box)}{prompt_text('choose_draft')}" if box is not None else "",
         },

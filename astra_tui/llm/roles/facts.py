@@ -25,6 +25,9 @@ _TO_MEND = (Outcome.WORSE, Outcome.SAME, Outcome.INCONCLUSIVE)
 MAX_CONSTRAINTS = 40
 MAX_MERGE_DIFF = 8_000
 """Characters of the changes that a merge is shown."""
+MAX_INCLUDED, AROUND, NUMBER = 8_000, 16, 8
+"""Characters of files that a source includes, lines before and after a costly one, and characters
+of a line's number."""
 MAX_CHARACTERS = 600
 """Of one reason or note."""
 
@@ -209,6 +212,43 @@ def hot_places(counters: Counters) -> list[tuple[Place, str]]:
         share = f"{executed} instructions ({100 * executed / total:.0f} %)"
         found.append((place, f"{share}{accesses}"))
     return found
+
+
+def included_text(brief: Brief) -> str:
+    """Of the files that the source includes, the lines around those that cost most; "" for none.
+
+    As many as fit in MAX_INCLUDED characters, the costliest first.
+    """
+    counters = add_counters(w.counters for w in brief.profile.workloads) if brief.profile else None
+    places = [header for (_, header), _ in hot_places(counters)] if counters is not None else []
+    shown: dict[str, set[int]] = {}
+    left = MAX_INCLUDED
+    for file, _, number in (place.rpartition(":") for place in places):
+        if file not in brief.included:
+            continue
+        lines, at = brief.included[file].split("\n"), int(number)
+        around = range(max(at - AROUND, 1), min(at + AROUND, len(lines)) + 1)
+        new = set(around) - shown.get(file, set())
+        size = sum(len(lines[n - 1]) + NUMBER for n in new)
+        if size <= left:
+            left -= size
+            shown.setdefault(file, set()).update(new)
+    if not shown:
+        return ""
+    parts = (_excerpt(file, brief.included[file], lines) for file, lines in shown.items())
+    text = compose("included", {}, {"files": Data("included source", "\n".join(parts))})
+    return f"\n\n{text.rstrip()}"
+
+
+def _excerpt(file: str, text: str, shown: set[int]) -> str:
+    """Some lines of a file with their numbers, and marks where others are left out."""
+    lines = text.split("\n")
+    out, last = [f"{file}:"], 0
+    for number in sorted(shown):
+        out += ["     ..."] if number != last + 1 else []
+        out.append(f"{number:5d} | {lines[number - 1]}")
+        last = number
+    return "\n".join(out)
 
 
 def tried_text(tried: Sequence[Tried]) -> str:

@@ -11,6 +11,7 @@ from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_o
 from astra_tui.llm.roles.facts import (
     device_text,
     goal_text,
+    included_text,
     measured_text,
     merge_text,
     said_text,
@@ -142,6 +143,7 @@ def planning_prompt(brief: Brief, count: int, moves: OfferedMoves, seen: str = "
             "refused": refused_features(),
             "goal": goal_text(brief),
             "counts_legend": prompt_text("counts_legend"),
+            "included": included_text(brief),
             "merge": merge_text(brief.second),
         },
         {
@@ -172,6 +174,7 @@ async def _look_around(asker: Asker, brief: Brief, moves: OfferedMoves) -> str:
             "tools": tools_text(box),
             "goal": goal_text(brief),
             "counts_legend": prompt_text("counts_legend"),
+            "included": included_text(brief),
         },
         {
             "source": Data("kernel source", numbered(brief.source)),

@@ -8,7 +8,14 @@ from __future__ import annotations
 import re
 
 from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
-from astra_tui.llm.roles.facts import device_text, goal_text, measured_text, said_text, task_text
+from astra_tui.llm.roles.facts import (
+    device_text,
+    goal_text,
+    included_text,
+    measured_text,
+    said_text,
+    task_text,
+)
 from astra_tui.llm.roles.prompts import Data, compose, in_words, numbered, prompt_text
 from astra_tui.llm.roles.toolbox import Toolbox, open_toolbox, tools_text
 from astra_tui.model.settings import Role
@@ -41,6 +48,7 @@ def profiling_prompt(brief: Brief, box: Toolbox | None = None) -> str:
             "words": str(MAX_WORDS),
             "counts_legend": prompt_text("counts_legend"),
             "goal": goal_text(brief),
+            "included": included_text(brief),
             "tools": tools_text(box),
         },
         {
