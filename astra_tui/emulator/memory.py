@@ -27,6 +27,8 @@ _PAGE_BITS = 9
 PAGE = 1 << _PAGE_BITS
 """Bytes of a page: small, since threads of sampled blocks touch little pieces far apart."""
 
+_FIRST = np.ones(1, np.bool_)
+
 LOADED, ATOMIC = 1, 2
 
 MAX_WORDS = 1 << 24
@@ -309,7 +311,7 @@ class PagedMemory(GlobalMemory):
         pages = offsets >> _PAGE_BITS
         held = self.pages[pages]
         if not held.all():
-            self._touch(np.unique(pages[held == 0]))
+            self._touch(_distinct(pages[held == 0]))
             held = self.pages[pages]
         return Places.of((held.astype(np.int64) - 1 << _PAGE_BITS) | (offsets & (PAGE - 1)))
 
@@ -404,6 +406,14 @@ class PagedMemory(GlobalMemory):
             first = np.array([begin - buffer.begin])
             data[row, part] = _bytes_of(content, first, end - begin)[0]
             known[row, part] = defined
+
+
+def _distinct(numbers: Any) -> Any:
+    """As `np.unique`, quicker where they rise in few steps, as the places of lanes mostly do."""
+    rises = numbers[1:] - numbers[:-1]
+    if len(rises) and int(rises.min()) < 0:
+        return np.unique(numbers)
+    return numbers[np.concatenate([_FIRST, rises != 0])]
 
 
 def _bytes_of(content: Any, first: Any, size: int) -> Any:

@@ -71,7 +71,7 @@ def flush(value: Array) -> Array:
 def saturate(value: Array) -> Array:
     """Clamps to [0, 1]; NaN and -0 become 0 (`.sat`)."""
     dtype = np.asarray(value).dtype
-    return (np.clip(np.nan_to_num(value, nan=0.0), 0, 1) + 0).astype(dtype)[()]
+    return (np.minimum(np.fmax(value, 0), 1) + 0).astype(dtype, copy=False)[()]
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -88,9 +88,9 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     matters only where that result lies exactly between two floats: there the lost part decides.
     """
     product = np.asarray(a).astype(np.float64) * b
-    total = np.asarray(product + c)
     if mode != "rn":
         return _directed(product, np.asarray(c, np.float64), mode)
+    total = np.asarray(product + c)
     result = total.astype(np.float32)
     doubtful = (total.view(np.uint64) & _LOW_29_BITS) == _HALF_OF_F32
     # Subnormal: zero alone becomes the largest number below.
@@ -121,7 +121,7 @@ def _directed(a: Array, b: Array, mode: str) -> Array:
     excess = total - nearest
     # Where float64 lost nothing that shows, what it lost still tells on which side the sum lies.
     hidden = (excess == 0) & np.isfinite(total)
-    if hidden.any():
+    if np.count_nonzero(hidden):
         excess = np.where(hidden, two_sum(a, b)[1], excess)
     result = _towards(mode, nearest, excess)
     if mode == "rm":

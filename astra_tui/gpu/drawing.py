@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -89,12 +90,16 @@ def draw(fill: Fill, seed: int, number: int, indices: Any) -> Any:
         firsts = np.asarray(indices, np.uint64)[..., None] * np.uint64(dtype.per_item)
         indices = firsts + np.arange(dtype.per_item, dtype=np.uint64)
     with np.errstate(over="ignore", invalid="ignore"):
-        of_set = _mix(np.array([seed], np.uint64) + np.uint64(number))
-        values = _values(fill, of_set, np.asarray(indices, np.uint64))
+        values = _values(fill, _seed_of_set(seed, number), np.asarray(indices, np.uint64))
         # By way of float32, as the device does: each conversion rounds once.
         single = dtype.is_float and dtype is not DType.FLOAT64
         bits = encode(values.astype(np.float32) if single else values, dtype)
     return bits[..., 0] if dtype.per_item > 1 else bits
+
+
+@lru_cache(maxsize=1024)
+def _seed_of_set(seed: int, number: int) -> Any:
+    return _mix(np.array([seed], np.uint64) + np.uint64(number))
 
 
 def standard_normal(random: Any) -> Any:

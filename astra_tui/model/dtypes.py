@@ -32,6 +32,8 @@ class DType(Enum):
     UINT64 = "uint64"
     BOOL = "bool"
 
+    __hash__ = object.__hash__  # Enum's own is Python code, and checks ask for it very often.
+
     @property
     def kind(self) -> NumberKind:
         """What its bits mean."""

@@ -30,7 +30,9 @@ def encode(values: Any, dtype: DType) -> Any:
     if dtype.is_narrow:
         return _packed(_narrow_codes(np.asarray(values, np.float64), dtype), dtype)
     if dtype is DType.BFLOAT16:
-        return _to_bfloat16(np.asarray(values, np.float64))
+        values = np.asarray(values)
+        is_single = values.dtype == np.float32
+        return _to_bfloat16(values if is_single else np.asarray(values, np.float64))
     with np.errstate(over="ignore", invalid="ignore"):
         typed = np.asarray(values).astype(_numpy(dtype))
     return np.ascontiguousarray(typed).view(raw_dtype(dtype))
@@ -141,12 +143,14 @@ def _numpy(dtype: DType) -> np.dtype[Any]:
 
 
 def _to_bfloat16(values: Any) -> Any:
-    """Rounds once: by way of float32, where a tie is decided by what float32 has lost."""
+    """Rounds once: by way of float32, where a tie is decided by what float32 has lost. Values are
+    float64, or float32.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         near = np.asarray(values.astype(np.float32))
     bits = near.view(np.uint32)
     ties = (bits & np.uint32(0xFFFF)) == 0x8000
-    if ties.any():
+    if values.dtype != np.float32 and ties.any():
         exact, rounded = np.abs(values[ties]), np.abs(near[ties]).astype(np.float64)
         bits[ties] += (exact > rounded).astype(np.uint32) - (exact < rounded).astype(np.uint32)
     rounding = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))

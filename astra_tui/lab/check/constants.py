@@ -85,12 +85,14 @@ def boundary_sizes(
     """
     scalars = scalars_of(task, case)
     needs_layouts = _calls_stride(source)
+    compared = tuple(_compared(source))
 
     @cache
     def signs(size: int) -> tuple[int | None, ...]:
         sized = msgspec.structs.replace(case, dims={**case.dims, name: size})
         layouts = plan_layouts(layouts_of(task, sized)) if needs_layouts else {}
-        return tuple(_signs(source, Bindings(case.dtype, sized.dims, layouts, scalars, attributes)))
+        bindings = Bindings(case.dtype, sized.dims, layouts, scalars, attributes)
+        return tuple(_signs(source, compared, bindings))
 
     low, high = signs(1), signs(LARGEST_SIZE)
     found = set()
@@ -180,7 +182,9 @@ def _around_turning(
         yield from (sized(size) for size in around(turning, allowed) if allowed(size))
 
 
-def _signs(source: Source, bindings: Bindings) -> Iterator[int | None]:
+def _signs(
+    source: Source, compared: tuple[tuple[Expression, Expression], ...], bindings: Bindings
+) -> Iterator[int | None]:
     """Of each comparison in the plan, which side is larger; None where that is not known."""
     evaluator = Evaluator(bindings, source.file)
     for declaration in source.plan.declarations:
@@ -192,7 +196,7 @@ def _signs(source: Source, bindings: Bindings) -> Iterator[int | None]:
                     evaluator.define(name, evaluator.value(expression))
         except PlanError:
             continue
-    for left, right in _compared(source):
+    for left, right in compared:
         try:
             sides = evaluator.value(left), evaluator.value(right)
         except (PlanError, KeyError):

@@ -88,25 +88,24 @@ class Evaluator:
 
     def value(self, expression: Expression) -> Value:
         """The value of any validated expression that is not a tensor."""
-        match expression:
-            case Integer(value=value) | Real(value=value):
-                return value
-            case Name(id=name):
-                return self.names[name]
-            case Call():
-                return self._call(expression)
-            case Unary(operator="not", operand=operand):
-                return not self.truth(operand)
-            case Unary(operand=operand, place=place):
-                return self._bounded(-self.number(operand), place)
-            case Binary():
-                return self._binary(expression)
-            case Compare():
-                return self._compare(expression)
-            case Conditional(condition=condition, when_true=a, when_false=b, place=place):
-                holds = self.truth(condition)
-                self.choices.add((place.line, place.column, holds))
-                return self.value(a if holds else b)
+        found: Value = _VALUE_OF[type(expression)](self, expression)
+        return found
+
+    def _literal(self, expression: Integer | Real) -> Value:
+        return expression.value
+
+    def _name(self, expression: Name) -> Value:
+        return self.names[expression.id]
+
+    def _unary(self, expression: Unary) -> Value:
+        if expression.operator == "not":
+            return not self.truth(expression.operand)
+        return self._bounded(-self.number(expression.operand), expression.place)
+
+    def _conditional(self, expression: Conditional) -> Value:
+        holds = self.truth(expression.condition)
+        self.choices.add((expression.place.line, expression.place.column, holds))
+        return self.value(expression.when_true if holds else expression.when_false)
 
     def _compare(self, expression: Compare) -> bool:
         left = self.value(expression.first)
@@ -203,3 +202,15 @@ class Evaluator:
         elif not -MAX_INTEGER <= value <= MAX_INTEGER:
             self.fail("this value does not fit in 64 bits", place)
         return value
+
+
+_VALUE_OF: Mapping[type, Callable[[Evaluator, Any], Value]] = {
+    Integer: Evaluator._literal,
+    Real: Evaluator._literal,
+    Name: Evaluator._name,
+    Call: Evaluator._call,
+    Unary: Evaluator._unary,
+    Binary: Evaluator._binary,
+    Compare: Evaluator._compare,
+    Conditional: Evaluator._conditional,
+}
