@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.binding import BindingType
 from textual.screen import Screen
 
@@ -39,6 +39,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
     def __init__(self, open_source: OpenSource):
         super().__init__(open_source)
         self._keys_depend_on: KeyContext | None = None
+        self._is_new = True
 
     def on_mount(self) -> None:
         """Begins to read."""
@@ -54,8 +55,10 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
         """The bar names the keys that apply: a field that had the focus kept the letters of it."""
         self._answering.hunks_changed()
 
-    def on_screen_resume(self) -> None:
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
         """A question that something else covered is on the screen only from now on."""
+        if self._is_new:  # All widgets were styled a moment ago.
+            event.refresh_styles = self._is_new = False
         if self.asks:
             self.app.guard.drawn()
             self.call_after_refresh(self.app.guard.drawn)
