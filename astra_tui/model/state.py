@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -195,6 +196,12 @@ class RoundState(msgspec.Struct, frozen=True):
         )
 
 
+@lru_cache(maxsize=256)
+def _nothing_known(hash_: str) -> CandidateState:
+    """The same object each time: panes draw again what is another one."""
+    return CandidateState(hash_)
+
+
 class SessionStatus(StrEnum):
     """What the session is doing."""
 
@@ -340,7 +347,7 @@ class SessionState(msgspec.Struct, frozen=True):
 
     def candidate(self, hash_: str) -> CandidateState:
         """What is known of a source; nothing, if it is new."""
-        return self.candidates.get(hash_) or CandidateState(hash_)
+        return self.candidates.get(hash_) or _nothing_known(hash_)
 
     def checked_with_code_of(self, candidate: str) -> str:
         """A candidate that was checked and runs the same code as this one; "" without any."""

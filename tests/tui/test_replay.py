@@ -53,12 +53,20 @@ async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
 async def test_a_session_that_was_altered_is_shown_and_then_said_to_be(
     saved: Path, tmp_path: Path
 ) -> None:
-    folder = Path(shutil.copytree(saved, tmp_path / "s"))
-    journal = folder / "journal.jsonl"
-    journal.write_bytes(journal.read_bytes().replace(b"another scale", b"another skale", 1))
-    async with seated(partial(open_saved, folder), (140, 24)) as desk:
-        await desk.until(lambda: "ALTERED" in desk.text("#status"), "the verdict")
-        await desk.told("this session is altered")
+    """One with another word, and one from which events were taken out; the top line says so for as
+    long as it is open, at 80 columns too.
+    """
+    lines = (saved / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    proposed = next(n for n, line in enumerate(lines) if b'"plan_proposed"' in line)
+    for content, told in (
+        (b"".join(lines).replace(b"another scale", b"another skale", 1), "this session is altered"),
+        (b"".join(lines[:proposed] + lines[proposed + 1 :]), "the replay ends before event"),
+    ):
+        folder = Path(shutil.copytree(saved, tmp_path / told))
+        (folder / "journal.jsonl").write_bytes(content)
+        async with seated(partial(open_saved, folder), NARROW) as desk:
+            await desk.told(told)
+            await desk.until(lambda: "ALTERED" in desk.text("#status"), "the verdict")
 
 
 @on_a_loop

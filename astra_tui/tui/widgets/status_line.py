@@ -42,10 +42,11 @@ class StatusLine(BarLine):
         settings = opened.settings
         parts = [
             [span(f" {settings.task}", Tone.TITLE)],
+            _doubt(player),
             [Span("the engine is gone", Tone.BAD)] if gone else _activity(view, now),
             _rounds(view.state),
             _best(view.state, is_brief=self.app.size.width < TWO_COLUMNS),
-            _replay(player) if player else [],
+            *((_replay(player), _lost(player)) if player else ()),
             _auto(view.state),
             [span(team_words(settings), Tone.DIM)],
             [span(view.state.device_name, Tone.DIM)],
@@ -128,14 +129,22 @@ def _cost(state: SessionState) -> list[Span]:
     return [Span(f"{usage.tokens:,} tokens{cost}{more}", Tone.DIM)]
 
 
-def _replay(player: Player) -> list[Span]:
-    text = f"replay, event {player.position} of {player.length}"
-    trust = player.trust
+def _doubt(player: Player | None) -> list[Span]:
+    """Why a saved session may not be all that happened, in a word or two."""
+    trust = player.trust if player else None
     if trust is None or trust.whole:
-        return [Span(text, Tone.CAUTION)]
+        return []
     if trust.altered:
-        lost = trust.lines - player.length if player.timeline.broken else 0
-        rest = f"; the {lost:,} after it make no sense" if lost else ""
-        return [Span("ALTERED", Tone.BAD), Span(f", {text}{rest}", Tone.CAUTION)]
-    word = "not closed yet" if trust.writer else "cut off"
-    return [Span(f"{word}, {text}", Tone.CAUTION)]
+        return [Span("ALTERED", Tone.BAD)]
+    return [Span("not closed yet" if trust.writer else "cut off", Tone.CAUTION)]
+
+
+def _replay(player: Player) -> list[Span]:
+    return [Span(f"replay, event {player.position} of {player.length}", Tone.CAUTION)]
+
+
+def _lost(player: Player) -> list[Span]:
+    trust = player.trust
+    if trust is None or not player.timeline.broken:
+        return []
+    return [Span(f"{trust.lines - player.length:,} more make no sense", Tone.CAUTION)]
