@@ -279,11 +279,12 @@ def _row(given: tuple[Path, Reading, int]) -> Row:
     answers = _answers(package, kernel)
     project = [folder / package.pin.name] if package.python else []
     whole = with_launcher(translation, kernel.name, answers, project)
-    reached, why, points = _tried(package, whole, kernel, task, answers)
-    if reached == "compiled":
-        reached, why = _ran(load_task(task))
+    tried = _tried(package, whole, kernel, task, answers)
+    reached, why = tried.reached, tried.why
+    if tried.task is not None and reached == "compiled":
+        reached, why = _ran(tried.task, tried.suite)
     return Row(
-        package.pin.name, reading.name, kernel.name, kernel.line, reached, why, points,
+        package.pin.name, reading.name, kernel.name, kernel.line, reached, why, tried.open_points,
         round(reading.seconds + _cpu_seconds() - begun, 1), len(answers.keys()), name,
     )  # fmt: skip
 
@@ -301,10 +302,21 @@ def _answers(package: Package, kernel: Declaration) -> Answers:
     return read_answers(file.read_text(encoding="utf-8"), str(file)).resolved(file.parent)
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """What a draft reached once it is written, and what stopped it."""
+
+    reached: str
+    why: str
+    open_points: int = 0
+    task: KernelTask | None = None
+    suite: tuple[Case, ...] = ()
+
+
 def _tried(
     package: Package, translation: Translation, kernel: Declaration, folder: Path, answers: Answers
-) -> tuple[str, str, int]:
-    """What a kernel's draft reached, what stopped it, and its number of open points."""
+) -> _Tried:
+    """Drafts a kernel, and compiles the draft."""
 
     def drafted(
         assumed: tuple[DType, ...] = (),
@@ -317,16 +329,17 @@ def _tried(
         draft = drafted()
         if accepted := accepted_sizes(draft, package.defines):
             draft = drafted((), accepted)
-        reached, why = _compiled(package, draft, folder)
-        if reached == "loaded":  # As the command does.
+        first = _compiled(package, draft, folder)
+        if first.reached == "loaded":  # As the command does.
             other = drafted((DType.FLOAT32,), accepted)
             if other.files != draft.files:
-                if _compiled(package, other, folder)[0] == "compiled":
-                    return "compiled", "", len(other.open_points)
+                second = _compiled(package, other, folder)
+                if second.reached == "compiled":
+                    return second
                 _write(package, draft, folder)
     except UserError as error:
-        return "read", error.message, 0
-    return reached, why, len(draft.open_points)
+        return _Tried("read", error.message)
+    return first
 
 
 def _write(package: Package, draft: Draft, folder: Path) -> None:
@@ -344,25 +357,30 @@ def _write(package: Package, draft: Draft, folder: Path) -> None:
         (folder / path).write_bytes(data)
 
 
-def _compiled(package: Package, draft: Draft, folder: Path) -> tuple[str, str]:
-    """What a draft reached once it is written, and what stopped it."""
+def _compiled(package: Package, draft: Draft, folder: Path) -> _Tried:
+    """Writes a draft and compiles it."""
     _write(package, draft, folder)
-    reached = "drafted"
+    tried = _Tried("drafted", "", len(draft.open_points))
     try:
         task = load_task(folder)
-        source = read_source(task, task.baseline_file.read_text(), "baseline.cu")
-        expressions = kernels_to_compile(task, source, build_suite(task))
-        reached = "loaded"
+        source, suite = (
+            read_source(task, draft.files["baseline.cu"], "baseline.cu"),
+            build_suite(task),
+        )
+        expressions = kernels_to_compile(task, source, suite)
+        tried = replace(tried, reached="loaded", task=task, suite=suite)
         with Compiler(upstream=task_headers(task)) as compiler:
             errors = compiler.compile(source.text, expressions).errors
     except UserError as error:
-        return reached, error.message
-    return (reached, f"line {errors[0].line}: {errors[0].message}") if errors else ("compiled", "")
+        return replace(tried, why=error.message)
+    if errors:
+        return replace(tried, why=f"line {errors[0].line}: {errors[0].message}")
+    return replace(tried, reached="compiled")
 
 
-def _ran(task: KernelTask) -> tuple[str, str]:
+def _ran(task: KernelTask, suite: Sequence[Case]) -> tuple[str, str]:
     """What a draft that compiles reached on the emulator, and what stopped it."""
-    cases, apart = _small_cases(task), ""
+    cases, apart = _small_cases(task, suite), ""
     if not cases:
         return "compiled", "no small case of the draft is inside its contract"
     worker = (str(task.folder), EMULATOR, task.hash)
@@ -378,8 +396,8 @@ def _ran(task: KernelTask) -> tuple[str, str]:
     return ("ran", apart) if apart else ("agrees", "")
 
 
-def _small_cases(task: KernelTask) -> list[Case]:
-    cases = [c for c in build_suite(task) if not c.outside_contract]
+def _small_cases(task: KernelTask, suite: Sequence[Case]) -> list[Case]:
+    cases = [c for c in suite if not c.outside_contract]
     return [
         _with_few_rows(task, case) for name in CASES for case in cases
         if case.name == name and (name == CASES[0] or case.dtype is task.dtypes[0])

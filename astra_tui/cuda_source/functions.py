@@ -12,6 +12,7 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import (
     LOOPS,
+    all_of_type,
     ancestors,
     declarators,
     declared_name,
@@ -371,7 +372,7 @@ def is_written(identifier: Node) -> bool:
 
 
 def _changes(name: str, scope: Node, declarator: Node) -> Iterator[Node]:
-    for node in of_type(scope, "assignment_expression", "update_expression"):
+    for node in all_of_type(scope, "assignment_expression", "update_expression"):
         target = node.child_by_field_name("left") or node.child_by_field_name("argument")
         if node.start_byte > declarator.start_byte and text_of(target) == name:
             yield node

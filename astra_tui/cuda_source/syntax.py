@@ -27,10 +27,12 @@ _NAME_TYPES = ("identifier", "field_identifier", "type_identifier")
 _UNKNOWN_TO_GRAMMAR = re.compile(rb"__align__\s*\(\s*\w+\s*\)")
 
 
+@lru_cache(maxsize=2)
 def parse(text: str) -> Node:
     """The root of a text's tree; what the grammar does not understand is in ERROR nodes.
 
-    Alignments are blanked out for the grammar, which does not know them; places stay.
+    Kept for the last texts, which steps that change nothing hand on as they are. Alignments are
+    blanked out for the grammar, which does not know them; places stay.
     """
     return _parsed(text.encode(errors="replace"))
 
@@ -91,7 +93,7 @@ def _joins_comparisons(arguments: Node) -> bool:
 @lru_cache(maxsize=4096)
 def parse_expression(text: str) -> Node | None:
     """The tree of one C++ expression, or None when the text is something else."""
-    root = parse(f"auto _ = (\n{text}\n);")
+    root = _parsed(f"auto _ = (\n{text}\n);".encode(errors="replace"))
     declarator = next((n for n in descendants(root) if n.type == "init_declarator"), None)
     value = declarator.child_by_field_name("value") if declarator else None
     if root.has_error or root.named_child_count != 1 or value is None:

@@ -69,9 +69,7 @@ def launches_in(
     """
     body = function.child_by_field_name("body")
     launches: list[HostLaunch] = []
-    for call in descendants(body) if body is not None else ():
-        if call.type != "call_expression":
-            continue
+    for call in of_type(body, "call_expression") if body is not None else ():
         found = _triple_angle(call) or _runtime_call(call, function) or _builder(call)
         if found is None:
             continue

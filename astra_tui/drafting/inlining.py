@@ -20,7 +20,7 @@ from astra_tui.cuda_source.syntax import (
     arguments_of,
     called_name,
     declarators,
-    descendants,
+    of_type,
     one_line,
     parse,
     text_of,
@@ -48,8 +48,8 @@ class _Lambda:
 def with_lambdas_in_place(text: str) -> str:
     """The text with the body of each lambda that launches before each call of it, on one line."""
     edits: list[tuple[int, int, str]] = []
-    for function in descendants(parse(text)):
-        if function.type == "function_definition" and _LAUNCH.search(text_of(function)):
+    for function in of_type(parse(text), "function_definition"):
+        if _LAUNCH.search(text_of(function)):
             edits += _edits(function)
             edits += _choices(function)
     data = text.encode(errors="replace")
@@ -62,8 +62,8 @@ def _edits(function: Node) -> Iterator[tuple[int, int, str]]:
     lambdas = dict(_lambdas(function))
     places = [(each.node.start_byte, each.node.end_byte) for each in lambdas.values()]
     called: set[str] = set()
-    for call in descendants(function) if lambdas else ():
-        if call.type != "call_expression" or called_name(call) not in lambdas:
+    for call in of_type(function, "call_expression") if lambdas else ():
+        if called_name(call) not in lambdas:
             continue
         statement, block = _statement(call)
         is_inside = any(start <= call.start_byte < end for start, end in places)
@@ -83,9 +83,9 @@ def _edits(function: Node) -> Iterator[tuple[int, int, str]]:
 
 def _choices(function: Node) -> Iterator[tuple[int, int, str]]:
     """Lambdas that are called where they stand, as the conditional expressions that they are."""
-    for call in descendants(function):
+    for call in of_type(function, "call_expression"):
         called = call.child_by_field_name("function")
-        if call.type != "call_expression" or called is None or called.type != "lambda_expression":
+        if called is None or called.type != "lambda_expression":
             continue
         body = called.child_by_field_name("body")
         found = chosen(body.named_children, {}) if body is not None else None
@@ -154,15 +154,13 @@ def _replaced(node: Node, known: Mapping[str, str]) -> str:
 
 
 def _lambdas(function: Node) -> Iterator[tuple[str, _Lambda]]:
-    for declaration in descendants(function):
-        if declaration.type != "declaration":
-            continue
+    for declaration in of_type(function, "declaration"):
         for name, declarator in declarators(declaration):
             value = declarator.child_by_field_name("value")
             if value is None or value.type != "lambda_expression":
                 continue
             body = text_of(value.child_by_field_name("body"))
-            listed = next((n for n in descendants(value) if n.type == "parameter_list"), None)
+            listed = next(of_type(value, "parameter_list"), None)
             if listed is None or len(body) > MAX_BODY or not _LAUNCH.search(body):
                 continue
             given = [_parameter(p) for p in text_of(listed)[1:-1].split(",") if p.strip()]

@@ -291,7 +291,8 @@ def _add_includes(
 
     for include in by_file.get(translation.main, ()):
         visit(include)
-    kept.includes.extend(names)
+    # Host headers that are left out may have brought CUDA's before those of the project.
+    kept.includes.extend(sorted(names, key=lambda name: not name.startswith("#include <cuda_")))
     kept.upstream = tuple(upstream)
 
 

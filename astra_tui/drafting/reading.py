@@ -128,7 +128,7 @@ def read_source(translation: Translation) -> SourceText:
     Kept, since a source is drafted again for each answer.
     """
     root, structures = with_members_as_parameters(with_lambdas_in_place(expanded_text(translation)))
-    functions = [n for n in descendants(root) if n.type == "function_definition"]
+    functions = list(of_type(root, "function_definition"))
     by_name: dict[str, Node] = {}
     for function in functions:
         by_name.setdefault(function_name(function), function)
@@ -178,14 +178,14 @@ def _open_template(launch: HostLaunch, source: SourceText) -> str:
 
 def _calls(root: Node) -> dict[str, tuple[Node, ...]]:
     found: dict[str, list[Node]] = {}
-    for node in descendants(root):
-        if node.type == "call_expression":
-            found.setdefault(called_name(node), []).append(node)
+    for node in of_type(root, "call_expression"):
+        found.setdefault(called_name(node), []).append(node)
     return {name: tuple(calls) for name, calls in found.items()}
 
 
 # -- launches --------------------------------------------------------------------------------------
 
+_ALIASES = ("type_definition", "alias_declaration")
 _ENABLED = re.compile(r"enable_if_t<(.*)>$", re.DOTALL)
 _MAX_HELPER = 8
 """Statements of a helper function that only chooses what it returns."""
@@ -417,9 +417,7 @@ def _scopes(translation: Translation) -> dict[str, tuple[tuple[str, ...], ...]]:
 def _specialisations(root: Node) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     general: set[str] = set()
-    for node in descendants(root):
-        if node.type not in ("struct_specifier", "class_specifier"):
-            continue
+    for node in of_type(root, "struct_specifier", "class_specifier"):
         named = node.child_by_field_name("name")
         if node.child_by_field_name("body") is None or named is None:
             continue
@@ -436,7 +434,8 @@ def _specialisations(root: Node) -> dict[str, tuple[str, ...]]:
 
 
 def _constants(root: Node) -> Iterator[tuple[str, Node]]:
-    for node in descendants(root):
+    kinds = ("preproc_def", "enumerator", "declaration", "field_declaration")
+    for node in of_type(root, *kinds):
         if node.type == "preproc_def":
             value = parse_expression(text_of(node.child_by_field_name("value")).strip() or ";")
             if value is not None:
@@ -445,7 +444,7 @@ def _constants(root: Node) -> Iterator[tuple[str, Node]]:
             value = node.child_by_field_name("value")
             if value is not None:
                 yield text_of(node.child_by_field_name("name")), value
-        elif node.type in ("declaration", "field_declaration") and _is_outside(node):
+        elif node.type != "enumerator" and _is_outside(node):
             is_constant = re.search(r"\bconst(expr)?\b", text_of(node).partition("=")[0])
             yield from initialised(node) if is_constant else ()
 
@@ -455,14 +454,13 @@ def _is_outside(node: Node) -> bool:
 
 
 def _helpers(root: Node, functions: list[Node]) -> Iterator[tuple[str, Helper]]:
-    for node in descendants(root):
-        if node.type == "preproc_function_def":
-            text = " ".join(text_of(node.child_by_field_name("value")).split())
-            body = parse_expression(text.replace("\\", " ")) if text else None
-            listed = node.child_by_field_name("parameters")
-            if body is not None and listed is not None:
-                names = tuple(text_of(c) for c in listed.named_children)
-                yield text_of(node.child_by_field_name("name")), Helper(names, body)
+    for node in of_type(root, "preproc_function_def"):
+        text = " ".join(text_of(node.child_by_field_name("value")).split())
+        body = parse_expression(text.replace("\\", " ")) if text else None
+        listed = node.child_by_field_name("parameters")
+        if body is not None and listed is not None:
+            names = tuple(text_of(c) for c in listed.named_children)
+            yield text_of(node.child_by_field_name("name")), Helper(names, body)
     for function in functions:
         body = function.child_by_field_name("body")
         inside = [
@@ -487,7 +485,7 @@ def _aliases(root: Node) -> dict[str, str]:
     """Names of types; a name that blocks of functions give several meanings has none here."""
     outside: dict[str, str] = {}
     inside: dict[str, set[str]] = {}
-    for node in descendants(root):
+    for node in of_type(root, *_ALIASES):
         for name, kind in _aliased(node):
             if _is_outside(node):
                 outside[name] = kind
@@ -500,7 +498,7 @@ def _aliases(root: Node) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def local_aliases(function: Node) -> Mapping[str, str]:
     """Names of types that a function declares."""
-    return dict(alias for node in descendants(function) for alias in _aliased(node))
+    return dict(alias for node in of_type(function, *_ALIASES) for alias in _aliased(node))
 
 
 def _aliased(node: Node) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from astra_tui.cuda_source.syntax import (
     declarators,
     declared_name,
     descendants,
+    of_type,
     parse,
     parse_expression,
     text_of,
@@ -94,8 +95,8 @@ def with_members_as_parameters(text: str) -> tuple[Node, Structures]:
     types = _types(root)
     found: dict[str, dict[int, Structure]] = {}
     edits: list[tuple[int, int, str]] = []
-    for function in descendants(root):
-        if function.type != "function_definition" or not _is_kernel(function):
+    for function in of_type(root, "function_definition"):
+        if not _is_kernel(function):
             continue
         for number, node in enumerate(_parameters(function)):
             structure = _structure(node, function, types, root)
@@ -149,9 +150,8 @@ def _types(root: Node) -> _Types:
     """The plain classes of a source; others are left out."""
     return {
         text_of(node.child_by_field_name("name")): found
-        for node in descendants(root)
-        if node.type in ("struct_specifier", "class_specifier")
-        and (found := _class_of(node)) is not None
+        for node in of_type(root, "struct_specifier", "class_specifier")
+        if (found := _class_of(node)) is not None
     }
 
 

@@ -31,6 +31,8 @@ struct astra_any {
   const astra_any* operator->() const;
   const astra_any* begin() const;
   const astra_any* end() const;
+  template <typename... A> astra_any dtype(A&&...) const;
+  template <typename... A> astra_any device(A&&...) const;
 };
 template <typename T> astra_any operator<<(const astra_any&, const T&);
 
@@ -342,14 +344,18 @@ struct Tensor {
   int64_t nbytes() const;
   astra_any type() const;
   template <typename T = astra_any> T item() const;
-#define ASTRA_TENSOR(NAME) template <typename... A> Tensor NAME(A&&...) const;
+#define ASTRA_TENSOR(NAME) \
+  template <typename... A> Tensor NAME(A&&...) const; \
+  template <typename... A> Tensor NAME(std::initializer_list<int64_t>, A&&...) const;
   ASTRA_TENSOR(view) ASTRA_TENSOR(reshape) ASTRA_TENSOR(to) ASTRA_TENSOR(slice)
   ASTRA_TENSOR(select) ASTRA_TENSOR(narrow) ASTRA_TENSOR(index) ASTRA_TENSOR(flatten)
   ASTRA_TENSOR(squeeze) ASTRA_TENSOR(unsqueeze) ASTRA_TENSOR(expand) ASTRA_TENSOR(permute)
   ASTRA_TENSOR(transpose) ASTRA_TENSOR(t) ASTRA_TENSOR(clone) ASTRA_TENSOR(cpu) ASTRA_TENSOR(cuda)
   ASTRA_TENSOR(max) ASTRA_TENSOR(min) ASTRA_TENSOR(sum) ASTRA_TENSOR(mean) ASTRA_TENSOR(cumsum)
   ASTRA_TENSOR(any) ASTRA_TENSOR(all) ASTRA_TENSOR(zero_) ASTRA_TENSOR(fill_) ASTRA_TENSOR(copy_)
-  ASTRA_TENSOR(resize_) ASTRA_TENSOR(new_empty) ASTRA_TENSOR(new_zeros)
+  ASTRA_TENSOR(resize_) ASTRA_TENSOR(new_empty) ASTRA_TENSOR(new_zeros) ASTRA_TENSOR(new_ones)
+  ASTRA_TENSOR(new_full) ASTRA_TENSOR(repeat) ASTRA_TENSOR(index_select)
+  ASTRA_TENSOR(masked_select) ASTRA_TENSOR(view_as) ASTRA_TENSOR(expand_as)
 #undef ASTRA_TENSOR
   template <typename T> T* data() const;
   void* data_ptr() const;
@@ -376,10 +382,17 @@ using CUDAGuard = Guard;
 cudaDeviceProp* getCurrentDeviceProperties();
 cudaDeviceProp* getDeviceProperties(int);
 }  // namespace cuda
-template <typename... A> Tensor empty(A&&...);
-template <typename... A> Tensor empty(std::initializer_list<int64_t>, A&&...);
-template <typename... A> Tensor zeros(A&&...);
-template <typename... A> Tensor empty_like(A&&...);
+#define ASTRA_MAKES(NAME) \
+  template <typename... A> Tensor NAME(A&&...); \
+  template <typename... A> Tensor NAME(std::initializer_list<int64_t>, A&&...);
+ASTRA_MAKES(empty) ASTRA_MAKES(zeros) ASTRA_MAKES(ones) ASTRA_MAKES(full) ASTRA_MAKES(rand)
+ASTRA_MAKES(randn) ASTRA_MAKES(arange) ASTRA_MAKES(empty_like) ASTRA_MAKES(zeros_like)
+ASTRA_MAKES(ones_like) ASTRA_MAKES(full_like)
+#undef ASTRA_MAKES
+template <typename... A> Tensor cat(std::initializer_list<Tensor>, A&&...);
+template <typename... A> Tensor cat(A&&...);
+template <typename... A> Tensor stack(std::initializer_list<Tensor>, A&&...);
+template <typename... A> Tensor stack(A&&...);
 inline constexpr astra_any kFloat, kHalf, kBFloat16, kInt, kLong, kByte, kCUDA, kBool;
 }  // namespace at
 namespace c10 { namespace cuda { using namespace at::cuda; } }
@@ -478,6 +491,14 @@ typedef int cublasStatus_t;
   { AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(A, __VA_ARGS__) }
 #define AT_DISPATCH_FLOATING_TYPES_AND2(A, B, TYPE, NAME, ...) \
   { AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(A, __VA_ARGS__) \
+    AT_DISPATCH_CASE(B, __VA_ARGS__) }
+#define AT_DISPATCH_CASE_ALL_TYPES(...) \
+  AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES(TYPE, NAME, ...) { AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__) }
+#define AT_DISPATCH_ALL_TYPES_AND(A, TYPE, NAME, ...) \
+  { AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(A, __VA_ARGS__) }
+#define AT_DISPATCH_ALL_TYPES_AND2(A, B, TYPE, NAME, ...) \
+  { AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(A, __VA_ARGS__) \
     AT_DISPATCH_CASE(B, __VA_ARGS__) }
 #define AT_DISPATCH_REDUCED_FLOATING_TYPES(TYPE, NAME, ...) \
   { ASTRA_CASE(Half, __VA_ARGS__) ASTRA_CASE(BFloat16, __VA_ARGS__) }
