@@ -95,7 +95,7 @@ from astra_tui.sessions.summary import (
     RunReport,
 )
 
-ANSWERS = {
+ANSWERS: dict[str, type[msgspec.Struct]] = {
     "astra-tui run --json": RunReport,
     "astra-tui kernels --json": answers.KernelsAnswer,
     "astra-tui yardstick list --json": answers.YardsticksAnswer,

@@ -31,6 +31,12 @@ from astra_tui.sessions.store import SessionSummary
 from astra_tui.sessions.study import StudyRow
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """What the answer of a command begins with."""
+
+    exit_code: int
+
+
 class ErrorEntry(msgspec.Struct, frozen=True):
     """One thing that could not be used, with its place."""
 
@@ -41,10 +47,9 @@ class ErrorEntry(msgspec.Struct, frozen=True):
     hint: str
 
 
-class ErrorAnswer(msgspec.Struct, frozen=True):
+class ErrorAnswer(Answer, frozen=True):
     """The answer of every command that could not do what was asked."""
 
-    exit_code: int
     error: ErrorEntry
 
 
@@ -76,29 +81,26 @@ class KernelsAnswer(msgspec.Struct, frozen=True):
     errors: tuple[ErrorEntry, ...]
 
 
-class YardsticksAnswer(msgspec.Struct, frozen=True):
+class YardsticksAnswer(Answer, frozen=True):
     """`yardstick list --json` and `yardstick update --json`."""
 
-    exit_code: int
     yardsticks: tuple[YardstickEntry, ...]
     unserved: dict[str, tuple[str, ...]]
     errors: tuple[ErrorEntry, ...]
 
 
-class YardstickTimesAnswer(msgspec.Struct, frozen=True):
+class YardstickTimesAnswer(Answer, frozen=True):
     """`yardstick time --json`."""
 
-    exit_code: int
     task: str
     environment: BenchEnvironment
     sources: tuple[BenchSource, ...]
     chains: tuple[ChainTimes, ...]
 
 
-class CheckAnswer(msgspec.Struct, frozen=True):
+class CheckAnswer(Answer, frozen=True):
     """`check --json`."""
 
-    exit_code: int
     reports: tuple[CheckReport, ...]
     errors: tuple[ErrorEntry, ...]
 
@@ -192,10 +194,9 @@ class BenchComparison(msgspec.Struct, frozen=True):
     timing: Timing
 
 
-class BenchAnswer(msgspec.Struct, frozen=True):
+class BenchAnswer(Answer, frozen=True):
     """`bench --json`."""
 
-    exit_code: int
     task: str
     protocol: str
     environment: BenchEnvironment
@@ -213,10 +214,9 @@ class TunedPart(msgspec.Struct, frozen=True):
     """Over the default on the workloads for which it pays, with intervals."""
 
 
-class TuneAnswer(msgspec.Struct, frozen=True):
+class TuneAnswer(Answer, frozen=True):
     """`tune --json`."""
 
-    exit_code: int
     task: str
     environment: BenchEnvironment
     sources: int
@@ -236,18 +236,16 @@ class TuneAnswer(msgspec.Struct, frozen=True):
     """The result's file; empty where nothing was written."""
 
 
-class AuditAnswer(msgspec.Struct, frozen=True):
+class AuditAnswer(Answer, frozen=True):
     """`audit --json`."""
 
-    exit_code: int
     summary: AuditSummary
     records: tuple[AuditRecord, ...]
 
 
-class DoctorAnswer(msgspec.Struct, frozen=True):
+class DoctorAnswer(Answer, frozen=True):
     """`doctor --json`."""
 
-    exit_code: int
     probes: tuple[Probe, ...]
 
 
@@ -266,10 +264,9 @@ class NewAnswer(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-class KernelsFoundAnswer(msgspec.Struct, frozen=True):
+class KernelsFoundAnswer(Answer, frozen=True):
     """`new --json` of a folder or package that does not say which kernel is meant."""
 
-    exit_code: int
     error: ErrorEntry
     kernels: tuple[KernelPlace, ...]
 
@@ -301,10 +298,9 @@ class ForkAnswer(msgspec.Struct, frozen=True):
     fork_seq: int
 
 
-class ReplayAnswer(msgspec.Struct, frozen=True):
+class ReplayAnswer(Answer, frozen=True):
     """`replay --json`."""
 
-    exit_code: int
     session: str
     folder: str
     events: int
@@ -318,10 +314,9 @@ class ReplayAnswer(msgspec.Struct, frozen=True):
     trust: Trust
 
 
-class VerifyAnswer(msgspec.Struct, frozen=True):
+class VerifyAnswer(Answer, frozen=True):
     """`verify --json`."""
 
-    exit_code: int
     session: str
     folder: str
     integrity: Integrity
@@ -335,10 +330,9 @@ class VerifyAnswer(msgspec.Struct, frozen=True):
     signed: Signed | None
 
 
-class VerifyFileAnswer(msgspec.Struct, frozen=True):
+class VerifyFileAnswer(Answer, frozen=True):
     """`verify FILE --json`."""
 
-    exit_code: int
     file: str
     session: str
     folder: str
@@ -348,10 +342,9 @@ class VerifyFileAnswer(msgspec.Struct, frozen=True):
     message: str
 
 
-class CompareAnswer(msgspec.Struct, frozen=True):
+class CompareAnswer(Answer, frozen=True):
     """`compare --json`."""
 
-    exit_code: int
     sides: tuple[ComparedCandidate, ComparedCandidate]
     diff: str
     timing: Timing | None
@@ -369,10 +362,9 @@ class BisectStep(msgspec.Struct, frozen=True):
     text: str
 
 
-class BisectAnswer(msgspec.Struct, frozen=True):
+class BisectAnswer(Answer, frozen=True):
     """`bisect --json`."""
 
-    exit_code: int
     session: str
     folder: str
     question: str
@@ -402,10 +394,9 @@ class MemoryAnswer(msgspec.Struct, frozen=True):
     ledger: tuple[PredictionRecord, ...]
 
 
-class StudyAnswer(msgspec.Struct, frozen=True):
+class StudyAnswer(Answer, frozen=True):
     """`study --json`."""
 
-    exit_code: int
     folder: str
     usage: Usage
     rows: tuple[StudyRow, ...]

@@ -170,7 +170,7 @@ def _regression(options: Options, sources: Sources, chain: tuple[Accepted, ...])
 
 
 def _line(trial: Trial) -> str:
-    from astra_tui.present.numbers import short
+    from astra_tui.model.digest import short
 
     what = "regressed" if trial.regressed else "as before"
     return f"{_where(trial.accepted):<10} {short(trial.accepted.hash)}  {what:<9} {trial.text}"
@@ -217,7 +217,7 @@ def _report(
 
 
 def _message(found: Accepted | None, chain: tuple[Accepted, ...], trials: list[Trial]) -> str:
-    from astra_tui.present.numbers import short
+    from astra_tui.model.digest import short
 
     tried = f"{len(trials)} of {len(chain)} candidates were tried"
     if found is not None:

@@ -153,7 +153,7 @@ def _answer(session: Session, end: int) -> ReplayAnswer:
 
 
 def _judge(session: Session, end: int, stated: str, reached: str) -> tuple[str, ExitCode]:
-    from astra_tui.present.numbers import short
+    from astra_tui.model.digest import short
 
     timeline, trust = session.timeline, session.trust
     broken = timeline.broken

@@ -16,7 +16,7 @@ from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.constraints import Compliance, Constraint, Judge, Origin, Ruling
-from astra_tui.model.digest import content_hash
+from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     CaseChecked,
@@ -320,4 +320,4 @@ def _open(record: Record, lab: Lab, candidate: str) -> OpenedSource:
 
 
 def _file(candidate: str) -> str:
-    return f"{candidate[:12]}.cu"
+    return f"{short(candidate)}.cu"

@@ -51,6 +51,7 @@ from astra_tui.model.added_cases import check_added_case
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.compilation import describe_errors
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -160,7 +161,7 @@ class Engine:
         """
         original = self.state.candidate(event.candidate).copy_of or event.candidate
         if original not in fit_candidates(self.state):
-            message = f"no round can stand on {event.candidate[:12]}"
+            message = f"no round can stand on {short(event.candidate)}"
             raise UserError(message, hint="choose a candidate that passed its check here")
         self.record.emit(ParentChosen(original, event.by))
 
@@ -312,7 +313,7 @@ class Engine:
         base = self.state.best if last.closed else last.base
         for source in dict.fromkeys((self._baseline_hash, self.state.best, base)):
             if self.state.candidate(source).profile is None:
-                await self._measure(source, f"the source {source[:12]}", ProposalId(number))
+                await self._measure(source, f"the source {short(source)}", ProposalId(number))
 
     async def _measure(self, source: str, name: str, place: ProposalId) -> None:
         """Compiles, checks, profiles and times what others are built on. Raises Stop where that

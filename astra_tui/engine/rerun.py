@@ -5,13 +5,14 @@ from __future__ import annotations
 from astra_tui.engine.lab import Lab
 from astra_tui.lab.requests import NamedSource
 from astra_tui.model.check import Case, CaseResult, Checked, CheckReport
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
 
 
 def named_source(text: str, hash_: str) -> NamedSource:
     """A source with the name that messages give it."""
-    return NamedSource(text, f"{hash_[:12]}.cu")
+    return NamedSource(text, f"{short(hash_)}.cu")
 
 
 async def check(

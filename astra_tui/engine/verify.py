@@ -17,6 +17,7 @@ from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import check, named_source, time_pair
 from astra_tui.gpu.timing.verdict import minimum_detectable
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict, worst_error
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter
 from astra_tui.model.state import CandidateState, SessionState
@@ -120,7 +121,7 @@ class Verifier:
         if verdict.comparison is None or verdict.comparison.basis != "counters":
             return []
         if verdict.base not in self._profiles:
-            return [f"the verdict rests on {verdict.base[:12]}, which was not accepted"]
+            return [f"the verdict rests on {short(verdict.base)}, which was not accepted"]
         base, mine = self._profiles[verdict.base], self._profiles[accepted.hash]
         again = judge_counters(verdict.base, base, accepted.hash, mine)
         if again.outcome is verdict.outcome:
@@ -192,7 +193,7 @@ def _comparable(recorded: Profile | None, measured: Profile) -> tuple[bool, tupl
     if contents[0] == contents[1]:
         return True, ()
     before, after = (
-        f"{name}, SHA-256 {content[:12]}"
+        f"{name}, SHA-256 {short(content)}"
         for name, content in zip((before, after), contents, strict=True)
     )
     return False, (_made_by(before, after),)

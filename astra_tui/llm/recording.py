@@ -19,6 +19,7 @@ from astra_tui.llm.messages import (
     Request,
     Usage,
 )
+from astra_tui.model.digest import short
 
 DELTA_CHARACTERS = 48
 """Size of the pieces in which a replayed answer arrives."""
@@ -97,7 +98,7 @@ class Replayer:
             raise _error_again(exchange.error)
         if exchange.reply is None:
             raise UnknownRequest(
-                f"the recording of request {request.hash[:12]} has neither reply nor error",
+                f"the recording of request {short(request.hash)} has neither reply nor error",
                 hint="record the session again",
             )
         if on_delta is not None:
@@ -112,7 +113,7 @@ class Replayer:
             reason = _difference(request, self._known)
         purpose = f" ({request.purpose})" if request.purpose else ""
         return UnknownRequest(
-            f"the recording has no answer to request {request.hash[:12]}{purpose}: {reason}",
+            f"the recording has no answer to request {short(request.hash)}{purpose}: {reason}",
             hint="the prompts or the kernel changed since; record the session again",
         )
 

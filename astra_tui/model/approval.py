@@ -12,7 +12,7 @@ import msgspec
 
 from astra_tui.model.author import Author
 from astra_tui.model.compilation import Diagnostic
-from astra_tui.model.digest import content_hash
+from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 
@@ -172,8 +172,9 @@ def _check_subject(question: Question, answer: Answer) -> None:
     if answer.question != question.id:
         raise AnswerRefused(f"this answers {answer.question}, but the question is {question.id}")
     if answer.subject != question.subject:
+        meant, shown = short(answer.subject), short(question.subject)
         raise AnswerRefused(
-            f"this answers for {answer.subject[:12]}, but what is shown is {question.subject[:12]}",
+            f"this answers for {meant}, but what is shown is {shown}",
             hint="look at it again and decide again",
         )
 

@@ -70,3 +70,8 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()
     return _MISSING
+
+
+def short(hash_: str) -> str:
+    """The beginning of a hash, by which people tell sources apart."""
+    return hash_[:12]

@@ -25,13 +25,13 @@ from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.citations import check_citations
 from astra_tui.model.constraints import Ruling, in_order
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
 from astra_tui.model.plan import Observation, Plan, read_edited_plan
 from astra_tui.model.state import CandidateState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
-from astra_tui.present.numbers import short
 from astra_tui.present.words import (
     plan_words,
     prediction_words,

@@ -19,7 +19,6 @@ from astra_tui.model.check import (
     OutputError,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
-from astra_tui.model.findings import Finding
 from astra_tui.model.sanitizer import SanitizerReport, sanitizer_words
 from astra_tui.model.values import Values
 from astra_tui.present import document as doc
@@ -72,13 +71,15 @@ def check_blocks(
     """
     lines = text.split("\n")
     passed = report.verdict is CheckVerdict.PASSED
-    circumstances = f"on {report.device}, {report.compiler}, {seconds(report.seconds)}"
     compiled = report.verdict is not CheckVerdict.COMPILE_ERROR
+    message = f"{report.message}; " if compiled else ""
+    drawn = f"some cases are drawn by a seed; the same check again: {again}"
     parts: list[doc.Block] = [
-        *doc.paragraphs(f"{report.message}; {circumstances}" if compiled else circumstances)
+        *doc.paragraphs(
+            f"{message}on {report.device}, {report.compiler}, {seconds(report.seconds)}",
+            drawn if compiled and again and report.seed else "",
+        )
     ]
-    if compiled and again and report.seed:
-        parts += doc.paragraphs(f"some cases are drawn by a seed; the same check again: {again}")
     parts += diagnostics_blocks(report.diagnostics[: 3 if passed else None])
     if verbose:
         parts.append(_all_cases(report.cases))
@@ -126,24 +127,21 @@ def failures_blocks(
 ) -> list[doc.Block]:
     """Each kind of failure by its smallest case; `again` is the command that checks the source."""
     causes = by_cause(failed)
-    shown: list[doc.Block] = [_failure(alike, lines, again) for alike in causes[:MOST_SHOWN]]
+    shown: list[doc.Block] = []
+    for alike in causes[:MOST_SHOWN]:
+        result, case = alike[0], alike[0].case
+        more = f" and {pluralised(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
+        inputs = (f"inputs: {name}: {_drawn(values)}" for name, values in case.values.items())
+        parts = [*doc.paragraphs(f"why: {case.why}", *inputs), *_what_is_wrong(result, lines)]
+        if again and not case.is_of_plan:
+            command = f"alone: {again} --case {shlex.quote(case.id)}"
+            parts.append(doc.Listing("", (Phrase(command),)))
+        sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
+        shown.append(doc.Entry((doc.badge(result.outcome), sizes), tuple(parts)))
     if len(causes) > MOST_SHOWN:
         left = pluralised(len(causes) - MOST_SHOWN, "more kind")
         shown += doc.paragraphs(f"and {left} of failure; check --verbose shows every case")
     return shown
-
-
-def _failure(alike: Sequence[CaseResult], lines: _Text, again: str) -> doc.Block:
-    """The first of several cases that failed alike."""
-    result, case = alike[0], alike[0].case
-    more = f" and {pluralised(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
-    inputs = (f"inputs: {name}: {_drawn(values)}" for name, values in case.values.items())
-    parts = [*doc.paragraphs(f"why: {case.why}", *inputs), *_what_is_wrong(result, lines)]
-    if again and not case.is_of_plan:
-        command = f"alone: {again} --case {shlex.quote(case.id)}"
-        parts.append(doc.Listing("", (Phrase(command),)))
-    sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
-    return doc.Entry((doc.badge(result.outcome), sizes), tuple(parts))
 
 
 def _drawn(values: Values) -> str:
@@ -163,12 +161,9 @@ def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> doc.Block:
 
 def _what_is_wrong(result: CaseResult | FullSizeResult, lines: _Text) -> list[doc.Block]:
     wrong = [output_words(o) for o in result.outputs if not o.ok]
-    faults = [_finding(f, lines) for f in result.findings if not f.is_warning]
+    found = (f for f in result.findings if not f.is_warning)
+    faults = [_entry(f.describe(), _excerpt(lines, f.line)) for f in found]
     return [*doc.paragraphs(*wrong), *faults] or list(doc.paragraphs(result.message))
-
-
-def _finding(finding: Finding, lines: _Text) -> doc.Block:
-    return _entry(finding.describe(), _excerpt(lines, finding.line))
 
 
 def _remarks(report: CheckReport) -> Iterator[str]:
@@ -188,14 +183,12 @@ def open_conditions_blocks(
     if not conditions:
         return []
     left = len(conditions) - MOST_SHOWN
-    return [
-        *(
-            _entry(f"{each.describe()} ({each.why})", _excerpt(lines, each.line))
-            for each in conditions[:MOST_SHOWN]
-        ),
-        *doc.paragraphs(f"and {left} more; --json shows every one" if left > 0 else ""),
-        *doc.paragraphs(f"next: {OPEN_CONDITION_HINT}"),
-    ]
+    more = f"and {left} more; --json shows every one" if left > 0 else ""
+    shown = (
+        _entry(f"{each.describe()} ({each.why})", _excerpt(lines, each.line))
+        for each in conditions[:MOST_SHOWN]
+    )
+    return [*shown, *doc.paragraphs(more, f"next: {OPEN_CONDITION_HINT}")]
 
 
 # -- what a passed check rests on ------------------------------------------------------------------
@@ -206,9 +199,13 @@ def _evidence(report: CheckReport) -> Iterator[str]:
         result, output = worst
         where = f"{output.argument} in {result.case.id}"
         yield f"worst error: {decimal(output.error, 2)} of the bound ({where})"
-    if report.full_size:
-        yield _at_own_sizes(report.full_size)
-        yield from (f"{r.workload}: {r.reduced}" for r in report.full_size if r.reduced)
+    if sizes := report.full_size:
+        names = ", ".join(r.workload for r in sizes)
+        run, blocks = sum(r.blocks_run for r in sizes), sum(r.blocks for r in sizes)
+        stored = "; every output byte is stored" if all(r.covered for r in sizes) else ""
+        ran = f"{count(run)} of {count(blocks)} blocks in full{stored}"
+        yield f"at their own sizes: {names} ({ran})"
+        yield from (f"{r.workload}: {r.reduced}" for r in sizes if r.reduced)
     if report.properties and all(p.bitwise for p in report.properties):
         names = ", ".join(dict.fromkeys(p.name for p in report.properties))
         yield f"bit for bit the same: {names}"
@@ -220,28 +217,17 @@ def _evidence(report: CheckReport) -> Iterator[str]:
         yield _conditions_words(report)
     if report.untried_lines:
         at = " and ".join(map(str, report.untried_lines))
-        yield (
-            f"no case takes the launch at line {at}: what it does is unchecked (list sizes in "
-            "task.toml that take it)"
-        )
+        remedy = "list sizes in task.toml that take it"
+        yield f"no case takes the launch at line {at}: what it does is unchecked ({remedy})"
     if (c := report.counters) is not None:
-        yield (
-            f"all cases together: {count(c.sectors)} sectors, {count(c.requests)} requests, "
-            f"{count(c.warp_instructions)} warp instructions"
-        )
+        memory = f"{count(c.sectors)} sectors, {count(c.requests)} requests"
+        yield f"all cases together: {memory}, {count(c.warp_instructions)} warp instructions"
 
 
 def _worst(report: CheckReport) -> tuple[CaseResult, OutputError] | None:
     passed = (r for r in report.cases if r.outcome is CaseOutcome.PASSED)
     found = [(result, worst) for result in passed if (worst := result.worst) is not None]
     return max(found, key=lambda pair: pair[1].error, default=None)
-
-
-def _at_own_sizes(results: Sequence[FullSizeResult]) -> str:
-    names = ", ".join(r.workload for r in results)
-    run, blocks = sum(r.blocks_run for r in results), sum(r.blocks for r in results)
-    stored = "; every output byte is stored" if all(r.covered for r in results) else ""
-    return f"at their own sizes: {names} ({count(run)} of {count(blocks)} blocks in full{stored})"
 
 
 def _conditions_words(report: CheckReport) -> str:
@@ -292,23 +278,16 @@ def _tool_findings(report: SanitizerReport, lines: _Text) -> Iterator[doc.Block]
 def reports_blocks(reports: Sequence[CheckReport]) -> list[doc.Block]:
     """One row for each source."""
     devices = dict.fromkeys(f"on {r.device}, {r.compiler}" for r in reports)
+    rows: list[doc.Row] = []
+    found: list[str] = []
+    for r in reports:
+        worst, name = _worst(r), r.source.rpartition("/")[2]
+        error = doc.number(worst[1].error, decimal, 2) if worst else None
+        time = doc.number(r.seconds, seconds)
+        rows.append((r.task, name, doc.badge(r.verdict), len(r.cases), error, time))
+        found += (f"{r.task} {name}: {words}" for words in sanitizer_words(r.sanitizer))
     columns = "task", "source", "verdict", "cases", "error/bound", "time"
-    verdicts = doc.table(columns, map(_report_row, reports))
-    found = (
-        f"{r.task} {_name(r)}: {words}" for r in reports for words in sanitizer_words(r.sanitizer)
-    )
-    return [*doc.paragraphs(*devices), verdicts, *doc.paragraphs(*found)]
-
-
-def _report_row(report: CheckReport) -> doc.Row:
-    worst = _worst(report)
-    error = doc.number(worst[1].error, decimal, 2) if worst else None
-    time, cases = doc.number(report.seconds, seconds), len(report.cases)
-    return report.task, _name(report), doc.badge(report.verdict), cases, error, time
-
-
-def _name(report: CheckReport) -> str:
-    return report.source.rpartition("/")[2]
+    return [*doc.paragraphs(*devices), doc.table(columns, rows), *doc.paragraphs(*found)]
 
 
 def _all_cases(results: Sequence[CaseResult]) -> doc.Table:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from astra_tui.model.check import CaseOutcome
+from astra_tui.model.digest import short
 from astra_tui.model.timing import Timing
 from astra_tui.present import document as doc
 from astra_tui.present import words
 from astra_tui.present.counters import counted_table
-from astra_tui.present.numbers import pluralised, short, significant, speedup
+from astra_tui.present.numbers import pluralised, significant, speedup
 from astra_tui.present.timing import measured_blocks, speedup_told
 from astra_tui.present.tones import Phrase, Tone, tone_of
 from astra_tui.sessions.comparison import Side, Sides, Step, case_differences, direct_timing

@@ -6,24 +6,11 @@ from astra_tui.model import events
 from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.compilation import Severity
 from astra_tui.model.constraints import broken
+from astra_tui.model.digest import short
 from astra_tui.model.sanitizer import sanitizer_words
 from astra_tui.present import numbers
-from astra_tui.present.numbers import short
+from astra_tui.present import words as say
 from astra_tui.present.tones import Phrase, Tone, tone_of
-from astra_tui.present.words import (
-    decision_words,
-    device_words,
-    plan_words,
-    review_words,
-    ruling_words,
-    shipped_words,
-    stands_on,
-    sweep_words,
-    team_words,
-    timing_verdict,
-    words_of,
-    workload_words,
-)
 
 
 def describe(event: events.Event) -> Phrase | None:
@@ -36,7 +23,7 @@ def _of_plans(event: events.Event) -> Phrase | None:
         case events.RoundOpened(round=0):
             return Phrase(f"round 0: the baseline {short(event.base)}", Tone.TITLE)
         case events.RoundOpened():
-            return Phrase(f"round {event.round}, from {stands_on(event)}", Tone.TITLE)
+            return Phrase(f"round {event.round}, from {say.stands_on(event)}", Tone.TITLE)
         case events.MemoryRecalled(known=known, predictions=predictions):
             told = []
             if known:
@@ -46,16 +33,16 @@ def _of_plans(event: events.Event) -> Phrase | None:
                 told.append(f"the team's predictions so far: {predictions}")
             return Phrase(f"memory: {'; '.join(told)}", Tone.DIM) if told else None
         case events.PlanProposed():
-            who = plan_words(event.plan, event.author.describe())
+            who = say.plan_words(event.plan, event.author.describe())
             return Phrase(f"plan {event.proposal + 1}: {event.plan.title} ({who})", Tone.ACCENT)
         case events.PlanningFinished(reason=reason) if reason:
             return Phrase(f"no further plan: {reason}")
         case events.DecisionTaken():
-            return Phrase(decision_words(event.decision))
+            return Phrase(say.decision_words(event.decision))
         case events.RejectionTakenBack():
             return Phrase(f"rejection taken back by {event.by.describe()}")
         case events.VerdictReached(verdict=verdict):
-            words = f"verdict {words_of(verdict.outcome)}: {'; '.join(verdict.reasons[:3])}"
+            words = f"verdict {say.words_of(verdict.outcome)}: {'; '.join(verdict.reasons[:3])}"
             timed = verdict.comparison is not None and verdict.comparison.speedup is not None
             tone = tone_of(verdict.outcome)  # Whether a workload lost, its timing has said.
             return Phrase(words, Tone.PLAIN if timed and tone is Tone.GOOD else tone)
@@ -72,8 +59,8 @@ def _of_code(event: events.Event) -> Phrase | None:
             what = f": {event.summary}" if event.summary else ""
             return Phrase(f"code {short(event.candidate)} by {event.author.describe()}{what}")
         case events.DiffReviewed(rulings=rulings):
-            told = review_words(rulings)
-            lines = "".join(f"; {ruling_words(r).words}" for r in broken(rulings))
+            told = say.review_words(rulings)
+            lines = "".join(f"; {say.ruling_words(r).words}" for r in broken(rulings))
             return Phrase(f"{short(event.candidate)}, {told.words}{lines}", told.tone)
         case events.CodeFailed():
             return Phrase(f"no code: {event.reason}", Tone.BAD)
@@ -107,11 +94,11 @@ def _of_checks(event: events.Event) -> Phrase | None:
         case events.CheckStarted():
             return Phrase(f"checking {event.cases} cases of {short(event.candidate)}")
         case events.CaseChecked(result=result) if not result.outcome.ok:
-            words = f"{result.case.id} {words_of(result.outcome)}: {result.message}"
+            words = f"{result.case.id} {say.words_of(result.outcome)}: {result.message}"
             return Phrase(words, tone_of(result.outcome))
         case events.CheckFinished():
             took = numbers.seconds(event.seconds)
-            words = f"check {words_of(event.verdict)}: {event.message} ({took})"
+            words = f"check {say.words_of(event.verdict)}: {event.message} ({took})"
             return Phrase(words, tone_of(event.verdict))
         case events.Sanitized(reports=reports):
             tone = Tone.BAD if any(report.found for report in reports) else Tone.PLAIN
@@ -133,10 +120,10 @@ def _of_timing(event: events.Event) -> Phrase | None:
             found = f"{numbers.speedup(event.speedup)} after {event.rounds} rounds"
             return Phrase(f"{event.workload}: {found}, {times}", Tone.DIM)
         case events.WorkloadTimed(timing=timing):
-            return Phrase(workload_words(timing), tone_of(timing.verdict))
+            return Phrase(say.workload_words(timing), tone_of(timing.verdict))
         case events.TimingFinished(timing=timing):
             what = "the best, re-measured" if event.final else f"{short(timing.candidate)} timed"
-            verdict = timing_verdict(timing)
+            verdict = say.timing_verdict(timing)
             found = f"{numbers.speedup(timing.speedup)}, {verdict.words}"
             why = f": {timing.reasons[0]}" if timing.reasons else ""
             took = numbers.seconds(timing.seconds)
@@ -145,9 +132,9 @@ def _of_timing(event: events.Event) -> Phrase | None:
         case events.SweepAdvanced():
             return Phrase(f"sweep of {short(event.candidate)}: {event.progress}", Tone.DIM)
         case events.SweepFinished(swept=swept):
-            return Phrase(f"sweep of {short(event.candidate)}: {sweep_words(swept)}")
+            return Phrase(f"sweep of {short(event.candidate)}: {say.sweep_words(swept)}")
         case events.ShippedTimed(shipped=shipped):
-            told = shipped_words(shipped)
+            told = say.shipped_words(shipped)
             return Phrase(f"the best {told.words}", told.tone)
     return None
 
@@ -156,14 +143,14 @@ def _of_session(event: events.Event) -> Phrase | None:
     match event:
         case events.SessionOpened():
             settings = event.settings
-            who = team_words(settings)
+            who = say.team_words(settings)
             words = f"session {event.session}: {settings.task}, {who}, {settings.device}"
             return Phrase(words, Tone.TITLE)
         case events.EngineStarted():
             words = f"engine: process {event.pid} on {event.host}, {event.rounds} rounds"
             return Phrase(words, Tone.DIM)
         case events.DeviceOpened():
-            return Phrase(f"device {device_words(event.device, event.gpu)}", Tone.DIM)
+            return Phrase(f"device {say.device_words(event.device, event.gpu)}", Tone.DIM)
         case events.ParentChosen():
             words = f"the next round stands on {short(event.candidate)}, says {event.by.describe()}"
             return Phrase(words, Tone.ACCENT)

@@ -8,13 +8,6 @@ from datetime import UTC, datetime
 
 from astra_tui.model.timing import Ratio
 
-HASH_LENGTH = 12
-
-
-def short(hash_: str) -> str:
-    """The beginning of a hash, by which people tell sources apart."""
-    return hash_[:HASH_LENGTH]
-
 
 def count(value: int) -> str:
     """With commas between thousands."""
@@ -56,16 +49,11 @@ def ratio(value: float, unit: str = "x") -> str:
     return _finite(value) or (f"{value:.3f}{unit}" if value < 100 else f"{value:,.1f}{unit}")
 
 
-def interval(found: Ratio) -> str:
-    """Both ends of its 95 % interval, as in "[1.230, 1.238]"; empty where there is none."""
+def speedup(found: Ratio) -> str:
+    """A speedup with its 95 % interval, where it has one, as in "1.234x [1.230, 1.238]"."""
     if not math.isfinite(found.high):
-        return ""
-    return f"[{ratio(found.low, '')}, {ratio(found.high, '')}]"
-
-
-def speedup(found: Ratio, unit: str = "x") -> str:
-    """A speedup with its interval, as in "1.234x [1.230, 1.238]"."""
-    return f"{ratio(found.value, unit)} {interval(found)}".rstrip()
+        return ratio(found.value)
+    return f"{ratio(found.value)} [{ratio(found.low, '')}, {ratio(found.high, '')}]"
 
 
 def geometric_mean(ratios: Sequence[float | None]) -> float | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from astra_tui.model.audit import AuditSummary, Group
+from astra_tui.model.digest import short
 from astra_tui.model.environment import Difference
 from astra_tui.model.export import DeliveryReport, ExportReport, ExportStep
 from astra_tui.model.health import Health, Probe
 from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.present import document as doc
-from astra_tui.present.numbers import count, percent, pluralised, short, significant
+from astra_tui.present.numbers import count, percent, pluralised, significant
 from astra_tui.present.timing import speedup_told
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.integrity import Integrity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from astra_tui.model.digest import short
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.ncu import DURATION, Metric, NcuReport
 from astra_tui.model.settings import EMULATOR
@@ -11,7 +12,7 @@ from astra_tui.model.state import CandidateState, ProposalState, SessionState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
 from astra_tui.present.counters import COUNTED, counted_table, totals
-from astra_tui.present.numbers import dimensions, percent, short
+from astra_tui.present.numbers import dimensions, percent
 from astra_tui.present.timing import measured_blocks, running_blocks, workload_blocks
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import round_verdict

@@ -128,14 +128,11 @@ def _changed_kernel(
         columns = ("name", "before", "after", "change", "in loops", "class")
         left_out = f"{counts}; rows that are the same are left out"
         blocks = [*doc.paragraphs(left_out), doc.table(columns, rows)]
-    blocks += doc.paragraphs(_unknown(old, new))
-    if not histogram_only and diff.same:
-        same = "the instructions are the same, but for the numbers of registers"
-        blocks += doc.paragraphs(same)
-    elif not histogram_only:
-        blocks += doc.paragraphs(
-            f"- {before.file}, + {after.file}; numbers of registers may differ"
-        )
+    told = f"- {before.file}, + {after.file}; numbers of registers may differ"
+    if diff.same:
+        told = "the instructions are the same, but for the numbers of registers"
+    blocks += doc.paragraphs(_unknown(old, new), "" if histogram_only else told)
+    if not histogram_only and not diff.same:
         blocks.append(_listing(tuple(_steps((before, old), (after, new), diff))))
     return doc.Section(f"{diff.before}  ->  {diff.after}", "", tuple(blocks))
 

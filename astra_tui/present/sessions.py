@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from astra_tui.model.digest import short
 from astra_tui.model.experience import Experience, PredictionRecord
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState, Usage
@@ -15,7 +16,6 @@ from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks, totals
-from astra_tui.present.numbers import short
 from astra_tui.present.timing import CaveatMarks, Names, shipped_blocks, timing_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from astra_tui.model.approval import Decision, Question
 from astra_tui.model.constraints import Compliance, Judge, Origin, Ruling
+from astra_tui.model.digest import short
 from astra_tui.model.events import ParentChoice, RoundOpened, StopReason
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ledger import Score
@@ -19,7 +20,6 @@ from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
 from astra_tui.model.yardsticks import BEST, ShippedTimes
 from astra_tui.present import numbers
-from astra_tui.present.numbers import short
 from astra_tui.present.tones import Phrase, Tone, tone_of
 from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
 
@@ -135,15 +135,9 @@ def best_of(state: SessionState, *, is_brief: bool = False) -> Phrase:
     if shipped is not None and shipped.speedup is not None:
         other, verdict = "fastest shipped", shipped_verdict(shipped)
         return _judged(shipped.speedup.value, other, verdict, is_brief=is_brief)
-    final = {found.beside: found.timing for found in final_timings(state)}
-    for file in (TUNED, BASELINE):
-        if file in final:
-            verdict = timing_verdict(final[file])
-            return _judged(final[file].speedup.value, file, verdict, is_brief=is_brief)
-    decisive = _decisive_timing(state)
-    if decisive is not None:
-        verdict = timing_verdict(decisive)
-        return _judged(decisive.speedup.value, "its base", verdict, is_brief=is_brief)
+    if (told := _told_timing(state)) is not None:
+        other, timing = told
+        return _judged(timing.speedup.value, other, timing_verdict(timing), is_brief=is_brief)
     before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
     if before is None or now is None:
         return NOTHING_BETTER
@@ -166,7 +160,7 @@ def ending_of(state: SessionState) -> tuple[Phrase, ...]:
     """How a run ended, one fact a phrase: why, how good the best is, which workloads lost, and what
     is left to the floor. Empty while it runs.
     """
-    closed, best, timing = state.closed, best_of(state), _told_timing(state)
+    closed, best, told = state.closed, best_of(state), _told_timing(state)
     if closed is None:
         return ()
     is_finished = closed.reason.words.startswith("finished")
@@ -177,7 +171,7 @@ def ending_of(state: SessionState) -> tuple[Phrase, ...]:
         ending.append(Phrase(f"best: {best.words}{counted}", best.tone))
     else:
         ending.append(Phrase("nothing is better than the baseline", Tone.CAUTION))
-    workloads = timing.workloads if timing is not None else ()
+    workloads = told[1].workloads if told is not None else ()
     slower = [w for w in workloads if w.verdict is TimingVerdict.SLOWER]
     if slower:
         lost = ", ".join(f"{w.workload} {numbers.ratio(w.cold.speedup.value)}" for w in slower)
@@ -191,12 +185,19 @@ def ending_of(state: SessionState) -> tuple[Phrase, ...]:
     return tuple(ending)
 
 
-def _told_timing(state: SessionState) -> Timing | None:
-    """The timing that says how good the best is; None where counters do."""
+def _told_timing(state: SessionState) -> tuple[str, Timing] | None:
+    """The timing that says how good the best is, after what it is against; None where counters do:
+    the last ones, else that by which the best became the best.
+    """
     if not state.has_better:
         return None
     final = {found.beside: found.timing for found in final_timings(state)}
-    return final.get(TUNED) or final.get(BASELINE) or _decisive_timing(state)
+    for file in (TUNED, BASELINE):
+        if file in final:
+            return file, final[file]
+    base = next((r.base for r in reversed(state.rounds) if r.best == state.best), None)
+    timing = None if base is None else state.candidate(state.best).timing(base)
+    return ("its base", timing) if timing is not None else None
 
 
 def _judged(speedup: float, other: str, verdict: Phrase, *, is_brief: bool) -> Phrase:
@@ -208,16 +209,9 @@ def _judged(speedup: float, other: str, verdict: Phrase, *, is_brief: bool) -> P
         return Phrase(words, Tone.GOOD)
     doubt = verdict.words.removeprefix("faster, ")
     if is_brief:
-        return Phrase(
-            f"{numbers.ratio(speedup)}, {doubt.removeprefix('inconclusive, ')}", verdict.tone
-        )
+        words, doubt = numbers.ratio(speedup), doubt.removeprefix("inconclusive, ")
+        return Phrase(f"{words}, {doubt}", verdict.tone)
     return Phrase(f"{words} ({doubt})", verdict.tone)
-
-
-def _decisive_timing(state: SessionState) -> Timing | None:
-    """The timing by which the best became the best; None where counters decided."""
-    base = next((r.base for r in reversed(state.rounds) if r.best == state.best), None)
-    return None if base is None else state.candidate(state.best).timing(base)
 
 
 # -- rounds ----------------------------------------------------------------------------------------

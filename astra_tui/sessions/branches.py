@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, decide, plan_question
 from astra_tui.model.author import Author
 from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import (
     ApprovalAsked,
@@ -136,7 +137,7 @@ def has_run_since(records: Iterable[Record], opened: SessionOpened) -> bool:
 def _copied(hash_: str, stored: str, parent: Path) -> None:
     if stored != hash_:
         raise UserError(
-            f"the text {hash_[:12]} holds what looks like a secret, and is not copied",
+            f"the text {short(hash_)} holds what looks like a secret, and is not copied",
             file=str(parent),
         )
 
@@ -242,7 +243,7 @@ def _behind_candidate(timeline: Timeline, start: str) -> ForkPlace:
     known = state.candidate(candidate)
     if not known.correct or known.profile is None:
         raise UserError(
-            f"candidate {candidate[:12]} did not pass its check, and nothing is built on it",
+            f"candidate {short(candidate)} did not pass its check, and nothing is built on it",
             hint="fork at the decision on its plan or its diff",
         )
     written = _round_of(state, candidate)
@@ -256,7 +257,7 @@ def _round_of(state: SessionState, candidate: str) -> int:
                 return round_.number
     if state.opened is not None and candidate == state.opened.baseline:
         return 0
-    raise UserError(f"candidate {candidate[:12]} was written in no round of this session")
+    raise UserError(f"candidate {short(candidate)} was written in no round of this session")
 
 
 def _not_found(state: SessionState, at: str, count: int) -> UserError:

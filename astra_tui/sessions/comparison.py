@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from astra_tui.model.check import CaseOutcome, CheckVerdict, worst_error
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.ledger import Score, score
 from astra_tui.model.plan import Plan
@@ -172,7 +173,7 @@ class Side(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """As in "session:0123456789ab"."""
-        return f"{self.folder.name}:{self.compared.candidate[:12]}"
+        return f"{self.folder.name}:{short(self.compared.candidate)}"
 
     @property
     def other_plans(self) -> int:

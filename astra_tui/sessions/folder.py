@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.model.digest import content_hash
+from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.sessions.records import LARGEST_TEXT
 from astra_tui.sessions.safe_open import (
@@ -32,7 +32,7 @@ def blob_path(folder: Path, hash_: str) -> Path:
 
 def source_path(folder: Path, hash_: str) -> Path:
     """Where a session keeps a kernel source under a name that editors know."""
-    return folder / "sources" / f"{hash_[:12]}.cu"
+    return folder / "sources" / f"{short(hash_)}.cu"
 
 
 def read_blob(folder: Path, hash_: str) -> str:
@@ -43,7 +43,7 @@ def read_blob(folder: Path, hash_: str) -> str:
     try:
         content = read_inside(folder, _blob_name(hash_), LARGEST_TEXT)
     except FileNotFoundError:
-        message = f"the text {hash_[:12]} of this session is missing"
+        message = f"the text {short(hash_)} of this session is missing"
         raise UserError(message, file=str(path), hint=_RESTORE) from None
     if content_hash(content) != hash_:
         message = "this text is damaged: its hash is not its name"

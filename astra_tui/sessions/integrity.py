@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from astra_tui.model.approval import ApprovalGate
-from astra_tui.model.digest import content_hash
+from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import (
     CheckStarted,
@@ -370,8 +370,8 @@ class _Digests:
                 self.reached = timeline.state(number).digest()
                 if record.event.digest != self.reached:
                     message = (
-                        f"the events before make a state with the digest {self.reached[:12]}, "
-                        f"and the engine wrote {record.event.digest[:12]}"
+                        f"the events before make a state with the digest {short(self.reached)}, "
+                        f"and the engine wrote {short(record.event.digest)}"
                     )
                     self.flaws.append(Flaw(str(path), found.line_of(number), message))
         if not self.reached:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState
-from astra_tui.present.numbers import short
 from astra_tui.present.words import comparison_words, words_of
 from astra_tui.sessions.comparison import Sides, read_side
 from astra_tui.tui.app_base import AppBase

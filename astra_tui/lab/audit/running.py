@@ -20,7 +20,7 @@ from astra_tui.lab.audit.zoo import Zoo
 from astra_tui.lab.cache import cache_root
 from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.audit import NOT_JUDGED, AuditHead, AuditRecord, Group, Outcome
-from astra_tui.model.digest import content_hash
+from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import Place, UserError, nearest
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 
@@ -136,8 +136,8 @@ class Results:
             raise UserError(text, file=str(self.file), place=Place(1)) from None
         if (held.gate, held.device) != (head.gate, head.device):
             raise UserError(
-                f"these are the results of another gate ({held.gate[:12]} on {held.device}, and "
-                f"not {head.gate[:12]} on {head.device})",
+                f"these are the results of another gate ({short(held.gate)} on {held.device}, and "
+                f"not {short(head.gate)} on {head.device})",
                 file=str(self.file),
                 hint="results of two gates are not mixed: name a new file",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from astra_tui.model.digest import short
 from astra_tui.model.hunks import hunks_of, merge_texts
 from astra_tui.model.launch import print_expression
 from astra_tui.model.plan import MERGE_MOVE, CodePlace, Counter, Plan, Prediction, Risk
@@ -50,10 +51,10 @@ class Merge:
         ratios = {c: second.ratios[c.value] for c in Counter if c.value in second.ratios}
         counter = min(ratios, key=lambda c: ratios[c], default=Counter.WARP_INSTRUCTIONS)
         return Plan(
-            title=f"Merge with {second.candidate[:12]}",
+            title=f"Merge with {short(second.candidate)}",
             bottleneck=f"this source lacks what another branch has gained by: {done}",
-            evidence=tuple(f"{second.candidate[:12]} has, of {gain}" for gain in second.gains),
-            change=f"Take over from {second.candidate[:12]} {how}.",
+            evidence=tuple(f"{short(second.candidate)} has, of {gain}" for gain in second.gains),
+            change=f"Take over from {short(second.candidate)} {how}.",
             prediction=Prediction(None, None, counter, ratios.get(counter, 1.0)),
             risk=Risk.MEDIUM,
             places=places,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import TeamKind
 from astra_tui.present import document as doc
 from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
-from astra_tui.present.numbers import change_between, count, minute, pluralised, short
+from astra_tui.present.numbers import change_between, count, minute, pluralised
 from astra_tui.present.report import environment, measured, story
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.words import shipped_words, timing_verdict

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from astra_tui.model.check import CheckVerdict
+from astra_tui.model.digest import short
 from astra_tui.model.state import CandidateState
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Profile
 from astra_tui.present import document as doc
 from astra_tui.present import numbers
 from astra_tui.present.checks import diagnostics_blocks, failures_blocks, open_conditions_blocks
-from astra_tui.present.numbers import dimensions, pluralised, short
+from astra_tui.present.numbers import dimensions, pluralised
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.plots import counters_figure, roofline_figure
 from astra_tui.present.timing import Names, cold_table, other_tables, shipped_blocks, timing_blocks

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from astra_tui.model import events
 from astra_tui.model.citations import CitationStatus, check_citations
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.ledger import ledger, score
 from astra_tui.model.plan import Observation
 from astra_tui.model.state import CandidateState, RoundState
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
-from astra_tui.present.numbers import pluralised, short
+from astra_tui.present.numbers import pluralised
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.measured import round_timing
 from astra_tui.present.report.plots import speedup_figure

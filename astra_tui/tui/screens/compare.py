@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.timing import Timing
 from astra_tui.present.comparison import (
@@ -20,7 +21,6 @@ from astra_tui.present.comparison import (
     plans_blocks,
     same_task,
 )
-from astra_tui.present.numbers import short
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.comparison import Side, Sides
 from astra_tui.tui.app_base import AppBase

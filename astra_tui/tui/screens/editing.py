@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from astra_tui.model.approval import Answer, ApprovalGate, Question
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan, read_edited_plan
 from astra_tui.model.settings import TeamKind
@@ -147,7 +148,7 @@ class Editing:
                 self._take_typed(question, plan, edited)
 
         errors = self._screen.diff.errors_of_edit if kept else ()
-        self._app.push_screen(CodeEditor(f"{question.subject[:12]}.cu", source, errors), take)
+        self._app.push_screen(CodeEditor(f"{short(question.subject)}.cu", source, errors), take)
 
     def _take_typed(self, question: Question, plan: Plan, text: str) -> None:
         """Gives what was written in the app to the engine."""

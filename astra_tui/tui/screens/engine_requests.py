@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from astra_tui.model.approval import Answer
 from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import EngineClient, EngineGone, user_at_terminal
 from astra_tui.tui.screens.session_panes import SessionPanes
@@ -170,7 +171,7 @@ class EngineRequests:
         def write(note: str) -> None:
             self._screen.run_worker(self._branch(folder, at, note), name="branch")
 
-        label = f"branch off at {at[:12]}, note to the team:"
+        label = f"branch off at {short(at)}, note to the team:"
         self._screen.query_one(PromptLine).ask(label, write)
 
     async def _branch(self, folder: Path, at: str, note: str) -> None:

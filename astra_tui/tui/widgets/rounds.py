@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from textual.geometry import Region
 from textual.message import Message
 
+from astra_tui.model.digest import short
 from astra_tui.model.state import ProposalState, RoundState
-from astra_tui.present.numbers import short
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import (
     OUTCOME_MARKS,

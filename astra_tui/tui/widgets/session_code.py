@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from astra_tui.model.approval import ApprovalGate
 from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.counters import Counters, add_counters
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.machine_code import MalformedMachineCode, unpacked
 from astra_tui.model.state import CandidateState
-from astra_tui.present.numbers import short
 from astra_tui.sessions.folder import source_path
 from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
@@ -175,7 +175,7 @@ class SessionSource(SourcePane):
         except UserError as error:
             return Sass(problem=error.message)
         except MalformedMachineCode as error:
-            return Sass(problem=f"{hash_[:12]}: {error}")
+            return Sass(problem=f"{short(hash_)}: {error}")
 
 
 def sources_of(view: View) -> tuple[str, str]:

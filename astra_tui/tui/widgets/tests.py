@@ -12,6 +12,7 @@ from astra_tui.model.check import (
     PropertyResult,
 )
 from astra_tui.model.compilation import Severity
+from astra_tui.model.digest import short
 from astra_tui.model.events import CompileFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.present.checks import (
@@ -21,7 +22,7 @@ from astra_tui.present.checks import (
     output_words,
     sanitizer_blocks,
 )
-from astra_tui.present.numbers import seconds, short
+from astra_tui.present.numbers import seconds
 from astra_tui.present.tones import Tone, tone_of
 from astra_tui.present.words import words_of
 from astra_tui.tui.text_layout import Line, Page, Span, padded, span
