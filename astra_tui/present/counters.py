@@ -18,13 +18,8 @@ from astra_tui.present.numbers import count, decimal, dimensions, percent, plura
 from astra_tui.present.tones import Phrase, Tone
 
 COUNTED = (
-    "sectors",
-    "requests",
-    "warp_instructions",
-    "shared_requests",
-    "bank_conflicts",
-    "barriers",
-)
+    "sectors", "requests", "warp_instructions", "shared_requests", "bank_conflicts", "barriers",
+)  # fmt: skip
 """The counters that are shown of a version."""
 
 

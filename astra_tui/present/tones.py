@@ -33,39 +33,21 @@ SIGNS = {Tone.GOOD: "▲", Tone.BAD: "▼", Tone.CAUTION: "◆"}
 
 NEUTRAL_SIGN = "■"
 
-_TONES = {
-    "better": Tone.GOOD,
-    "faster": Tone.GOOD,
-    "passed": Tone.GOOD,
-    "accepted": Tone.GOOD,
-    "edited": Tone.GOOD,
-    "clean": Tone.GOOD,
-    "agrees": Tone.GOOD,
-    "refused": Tone.GOOD,
-    "ok": Tone.GOOD,
-    "same": Tone.PLAIN,
-    "pending": Tone.PLAIN,
-    "rejected": Tone.DIM,
-    "cancelled": Tone.DIM,
-    "inconclusive": Tone.CAUTION,
-    "unsupported": Tone.CAUTION,
-    "not_checked": Tone.CAUTION,
-    "unavailable": Tone.CAUTION,
-    "missing": Tone.CAUTION,
-    "differs": Tone.CAUTION,
-    "worse": Tone.BAD,
-    "slower": Tone.BAD,
-    "wrong": Tone.BAD,
-    "fault": Tone.BAD,
-    "wrongly_refused": Tone.BAD,
-    "failed": Tone.BAD,
-    "found": Tone.BAD,
-    "broken": Tone.BAD,
-    "compile_error": Tone.BAD,
-    "not_compiled": Tone.BAD,
-    "plan_error": Tone.BAD,
-    "not_written": Tone.BAD,
-}
+_WORDS = {
+    Tone.GOOD: (
+        "better", "faster", "passed", "accepted", "edited", "clean", "agrees", "refused", "ok",
+    ),
+    Tone.PLAIN: ("same", "pending"),
+    Tone.DIM: ("rejected", "cancelled"),
+    Tone.CAUTION: (
+        "inconclusive", "unsupported", "not_checked", "unavailable", "missing", "differs",
+    ),
+    Tone.BAD: (
+        "worse", "slower", "wrong", "fault", "wrongly_refused", "failed", "found", "broken",
+        "compile_error", "not_compiled", "plan_error", "not_written",
+    ),
+}  # fmt: skip
+_TONES = {word: tone for tone, words in _WORDS.items() for word in words}
 
 
 def tone_of(said: StrEnum) -> Tone:
