@@ -49,6 +49,7 @@ def brief_on(
         gpu=state.device.gpu if state.device else None,
         hardware=known.hardware,
         included=_included(task),
+        swept=next((text_of(hash_) for hash_ in _swept_for(state, base)), ""),
         open_conditions=tuple(_open_conditions(state, round_, base)),
     )
 
@@ -59,6 +60,13 @@ def _included(task: KernelTask) -> Mapping[str, str]:
     if headers is None:
         return {}
     return {f"{FOLDER_NAME}/{name}": headers.read(name) for name in headers.names}
+
+
+def _swept_for(state: SessionState, base: str) -> Iterator[str]:
+    """The candidates of which a sweep timed trials, and which are a source or were made into it."""
+    for hash_, known in state.candidates.items():
+        if known.swept is not None and known.swept.timed and base in (hash_, known.swept.result):
+            yield hash_
 
 
 def _open_conditions(state: SessionState, round_: int, base: str) -> Iterator[ConditionResult]:

@@ -160,6 +160,8 @@ class Brief:
     """The cases that every candidate has to pass, but for those that are drawn for the session."""
     included: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Files of others that the source includes: texts, by the place that counters name."""
+    swept: str = ""
+    """The source whose open numbers were swept by timing, where that is `source` or made it."""
     open_conditions: tuple[ConditionResult, ...] = ()
     """Conditions of which the suite takes one side alone, in the base and what was made of it."""
     bench: Workbench | None = field(default=None, compare=False, repr=False)

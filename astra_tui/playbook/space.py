@@ -139,6 +139,13 @@ def space_of(source: str, evidence: Evidence) -> Space:
     return Space(text, evidence, launched, tuple(switches))
 
 
+def varied_moves(source: str, evidence: Evidence) -> tuple[str, ...]:
+    """The moves that a sweep of a source has among its choices, and need no round of their own."""
+    names = [d.name for d in space_of(source, evidence).dimensions]
+    blocks = any(name.startswith(_BLOCK) for name in names)
+    return (*(name for name in names if name in SWITCHES), *(("tune_block",) if blocks else ()))
+
+
 def _switches(move: Move, text: KernelText, evidence: Evidence, launched: frozenset[str]) -> bool:
     """Whether a move changes a kernel that a workload launches, or a launch."""
     answer = propose(move, text, evidence)
@@ -165,13 +172,23 @@ def _with_packs(text: KernelText) -> KernelText:
     plan = text.plan
     for let in (d for d in plan.declarations if isinstance(d, Let)):
         match let.value:
-            case Binary("//", Integer(value=size), Call("sizeof")) if size in PACK_BYTES:
+            case Binary("//", Integer(value=size), of) if size in PACK_BYTES and _is_size(of):
                 name = Name(_fresh(text, plan, _PACK))
                 changed = replace(let, value=replace(let.value, left=name))
                 declared = tuple(changed if d is let else d for d in plan.declarations)
                 tune = Tune(name.id, size, PACK_BYTES)
                 plan = replace(plan, declarations=(tune, *declared))
     return _with_plan(text, plan)
+
+
+def _is_size(expression: Expression) -> bool:
+    """Whether it is the size of a type, or of the widest of several."""
+    match expression:
+        case Call("sizeof"):
+            return True
+        case Call("max", parts):
+            return any(map(_is_size, parts))
+    return False
 
 
 def _with_blocks(text: KernelText, launched: frozenset[str]) -> KernelText:

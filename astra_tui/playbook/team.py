@@ -32,6 +32,7 @@ from astra_tui.playbook.propose import (
     why_unmeasured,
     withdrawn_moves,
 )
+from astra_tui.playbook.space import varied_moves
 
 _WORDS = ("move", "title", "bottleneck", "evidence", "change", "places")
 """Fields of a plan that say what its move does, and do not steer it."""
@@ -129,8 +130,11 @@ async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
     evidence = Evidence.of(brief)
     settled = frozenset(_settled(brief))
     # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
+    varied = await asyncio.to_thread(varied_moves, brief.swept, evidence) if brief.swept else ()
+    reason = "the sweep of this source had it among its choices"
+    withdrawn = {(move, brief.base): reason for move in varied} | withdrawn_moves(brief)
     proposals, refused = await asyncio.to_thread(
-        propose_all, brief.source, evidence, withdrawn_moves(brief), settled
+        propose_all, brief.source, evidence, withdrawn, settled
     )
     reasons = [f"{r.move}: {r.reason}" for r in refused]
     shown = []

@@ -7,6 +7,7 @@ import pytest
 from astra_tui.model.counters import Counters, LineCount
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
+from astra_tui.playbook.guards import guards_as_loops
 from astra_tui.playbook.moves.cheap_division import CheapDivision
 from astra_tui.playbook.moves.early_loads import EarlyLoads
 from astra_tui.playbook.moves.flat_grid import FlatGrid
@@ -370,3 +371,43 @@ def test_a_row_that_others_may_read_stays_shared(body: str, why: str, evidence: 
     answer = RowInRegisters().propose(flattened(body, STAGED_PLAN), evidence)
     assert isinstance(answer, NotApplicable)
     assert why in answer.reason, answer.reason
+
+
+PLACE = "const int i = blockIdx.x * blockDim.x + threadIdx.x;"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{PLACE}\n  if (i >= d) return;\n  out[i] = in[i];",
+        f"{PLACE}\n  if (d <= i) {{ return; }}\n  out[i] = in[i];",
+        f"{PLACE}\n  if (i < d) {{\n    out[i] = in[i];\n  }}",
+        f"{PLACE}\n  const int two = 2;\n  if (i < d) out[i] = in[i];",
+    ],
+)
+def test_a_guard_becomes_a_loop_on_the_same_lines(body: str) -> None:
+    before = flattened(body, DIVIDED_PLAN)
+    after = guards_as_loops(before)
+    assert "i < d; i += (int)gridDim.x * blockDim.x)" in after.text
+    assert "return" not in after.text
+    assert after.text.count("\n") == before.text.count("\n")
+    lines = [text.splitlines() for text in (before.text, after.text)]
+    assert all("out[i] = in[i];" in b for a, b in zip(*lines, strict=True) if "out[i]" in a)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{PLACE} if (i >= d) return; __syncthreads(); out[i] = in[i];",
+        f"{PLACE} out[i] = in[0]; if (i >= d) return; out[i] = in[i];",
+        f"{PLACE} if (i >= d) {{ out[0] = in[0]; return; }} out[i] = in[i];",
+        f"{PLACE} if (i < d) out[i] = in[i]; else out[0] = in[0];",
+        f"{PLACE} if (i < d) out[i] = in[i]; out[0] = in[0];",
+        f"{PLACE} if (i >= d) return; if (i == 3) return; out[i] = in[i];",
+        "const int i = blockIdx.x; if (i >= d) return; out[i] = in[i];",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= d) return; out[i++] = in[i];",
+    ],
+)
+def test_a_guard_that_does_more_stays(body: str) -> None:
+    before = flattened(body, DIVIDED_PLAN)
+    assert guards_as_loops(before).text == before.text

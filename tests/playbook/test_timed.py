@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace as replace_dataclass
 from pathlib import Path
 
 import pytest
@@ -265,3 +266,14 @@ def test_a_prediction_is_no_more_than_the_device_leaves(tasks: dict[str, KernelT
     assert "row_grid" in {p.plan.move for p in offered if p.plan.prediction.speedup_high == left}
     unknown = timing(replace(workload("short", 10.0), floor=None))
     assert room_of(unknown) == math.inf
+
+
+def test_what_a_sweep_had_among_its_choices_needs_no_round(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    text = task.tuned_file.read_text()
+    new, known = brief(task, text), replace_dataclass(brief(task, text), swept=text)
+    before, after = (asyncio.run(PlaybookTeam().plan(b, 9, lambda _: None)) for b in (new, known))
+    assert {d.plan.move for d in before.plans} == {"flat_grid", "overlap_launches"}
+    assert {d.plan.move for d in after.plans} == {"flat_grid"}
+    reason = "the sweep of this source had it among its choices"
+    assert {f"overlap_launches: {reason}", f"tune_block: {reason}"} <= set(after.refused)

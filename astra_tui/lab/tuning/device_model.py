@@ -8,6 +8,7 @@ of one source, and no more: the search corrects it by what it measures (`search.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -84,7 +85,9 @@ def _launch_us(work: LaunchWork, floor: Floor, share: float, multiprocessors: in
     warps = busiest * -(-work.threads // WARP)
     issue = warps * code.instructions * turns / WARP_INSTRUCTIONS_PER_US
     started = BLOCK_START_US * max(0.0, waves - 1) / at_once
-    return floor.launch_us + latency + started + max(memory, stream - latency, issue)
+    # Of the last wave's room a part stays empty while its blocks wait for memory once more.
+    tail = MEMORY_LATENCY_US * (math.ceil(waves) - waves) if waves > 1 else 0.0
+    return floor.launch_us + latency + started + tail + max(memory, stream - latency, issue)
 
 
 def code_of(function: Function) -> KernelCode:

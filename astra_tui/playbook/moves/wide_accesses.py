@@ -25,6 +25,7 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, 
 from astra_tui.playbook.edits import Edit
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.grids import flat_loops, other_grid_use
+from astra_tui.playbook.guards import guards_as_loops
 from astra_tui.playbook.iterations import without_single_iterations
 from astra_tui.playbook.kernel_text import KernelText, specialised
 from astra_tui.playbook.lane_indices import NotWidenable
@@ -86,6 +87,7 @@ class WideAccesses:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """A second kernel with packed accesses; the first stays for what packs cannot reach."""
+        source = guards_as_loops(source)
         reasons: list[str] = []
         suited: dict[str, tuple[Function, Launch]] = {}
         for kernel in source.kernels:
