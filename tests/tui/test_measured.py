@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
+from astra_tui.model.digest import short
 from astra_tui.model.events import (
     AnswerAwaited,
     ApprovalAsked,
@@ -274,3 +275,6 @@ async def test_a_sweep_is_followed_and_told_where_its_code_is_asked_about(tmp_pa
         await desk.asked("diff")
         assert "swept, threads = 256" in desk.text("#approval")
         assert "6 of 8 trials timed, threads = 256" in desk.text("#plan")
+        await desk.press("N")
+        await desk.told(f"the next round stands on {short(swept)}")
+        assert engine.orders == [swept]

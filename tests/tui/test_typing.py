@@ -98,6 +98,9 @@ class Asker:
     async def auto(self, *mode: object) -> None:
         self.orders.append(mode)
 
+    async def choose_parent(self, candidate: str) -> None:
+        self.orders.append(candidate)
+
     async def take_back(self, question: str) -> None:
         self.orders.append(question)
 

@@ -104,12 +104,17 @@ class EngineRequests:
         self._screen.query_one(PromptLine).ask("note to the team:", send)
 
     def stand_on(self) -> None:
-        """Has the next round stand on the chosen candidate; the log says so."""
+        """Has the next round stand on the chosen candidate."""
         chosen = self._screen.view.candidate if self._screen.view else None
         if chosen is None:
             self._app.say("choose a candidate in Rounds first")
         else:
-            self.send(lambda engine: engine.choose_parent(chosen.hash))
+
+            async def choose(engine: EngineClient) -> None:
+                await engine.choose_parent(chosen.hash)
+                self._app.say(f"the next round stands on {short(chosen.hash)}")
+
+            self.send(choose)
 
     def next_mode(self) -> None:
         """Has questions to come accepted up to the next higher risk; after all, asked again.

@@ -9,6 +9,7 @@ from textual.geometry import Region
 from textual.message import Message
 
 from astra_tui.model.digest import short
+from astra_tui.model.events import ParentChoice
 from astra_tui.model.state import ProposalState, RoundState
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import (
@@ -89,7 +90,8 @@ class RoundsPane(RowsPane):
         chosen = before = 0
         lines = _RoundLines(lambda round_: self._round_lines(view, round_, width))
         for round_ in view.state.rounds:
-            why = WHY[round_.why]
+            is_only_one = round_.why is ParentChoice.DRAWN and round_.among == 1
+            why = "" if is_only_one else WHY[round_.why]
             if round_.number and (why or round_.parent != before):
                 lines.add_line((Span(f"    from round {round_.parent}{why}:", Tone.DIM),))
             before = round_.number
