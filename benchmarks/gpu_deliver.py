@@ -72,7 +72,8 @@ class Run:
 
     def part(self, name: str, work: Callable[[], Any]) -> None:
         """Runs a part unless it was run before, and keeps its result."""
-        if name in self.found and "error" not in self.found[name]:
+        known = self.found.get(name)
+        if known and "error" not in known and not known.get("exit_code"):
             return
         if self.left() < 20:
             print(f"{name}: no time left", flush=True)

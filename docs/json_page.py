@@ -111,6 +111,7 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "astra-tui study --json": answers.StudyAnswer,
     "astra-tui export --json": ExportReport,
     "astra-tui deliver --json": DeliveryReport,
+    "astra-tui workloads --json": answers.WorkloadsAnswer,
     "astra-tui sessions --json": answers.SessionsAnswer,
     "astra-tui replay --json": answers.ReplayAnswer,
     "astra-tui fork --no-run --json": answers.ForkAnswer,

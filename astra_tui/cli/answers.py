@@ -19,6 +19,7 @@ from astra_tui.model.health import Probe
 from astra_tui.model.ncu import ComparedCounter, NcuReport
 from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.sass import Disassembly, SassDiff
+from astra_tui.model.service import ExposedTime, ServiceWorkload
 from astra_tui.model.state import Usage
 from astra_tui.model.timing import Timing
 from astra_tui.model.traffic import WastedTraffic, WorkloadTraffic
@@ -72,6 +73,17 @@ class TaskEntry(msgspec.Struct, frozen=True):
     dtypes: tuple[DType, ...]
     workloads: tuple[WorkloadEntry, ...]
     sources: tuple[str, ...]
+
+
+class WorkloadsAnswer(msgspec.Struct, frozen=True):
+    """`workloads --json`."""
+
+    task: str
+    format: str
+    workloads: tuple[ServiceWorkload, ...]
+    share: float
+    exposed: ExposedTime | None
+    end_to_end: float | None
 
 
 class KernelsAnswer(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ SUMMARIES = {
     "tune": "sweep block sizes, packs and `tune` constants of a source on a GPU",
     "audit": "put the gate to the proof with kernels that are known to be wrong or right",
     "new": "make a kernel task from a CUDA source",
+    "workloads": "make workloads with weights from what a service recorded",
     "doctor": "try what is installed, and say what is missing",
     "sessions": "list sessions",
     "memory": "list, export or forget what was tried on this machine",

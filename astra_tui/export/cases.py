@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from astra_tui.export import Winner
-from astra_tui.export.dims import dim_sources
 from astra_tui.lab.check.execution import Run
 from astra_tui.lab.check.inputs import Inputs, draw_inputs
 from astra_tui.lab.check.layout import (
@@ -29,6 +28,7 @@ from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.check import Case
 from astra_tui.model.device import RunOutcome
 from astra_tui.model.task import KernelTask
+from astra_tui.model.task.dims import dim_sources
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 
 START_SECONDS = 120.0

@@ -65,6 +65,9 @@ class Target:
     """Templates of every operator."""
     tried: str = ""
     """What of it was never run, where that is known."""
+    any_base: bool = True
+    """Whether its own operator takes tensors whose base is off the alignment of vectors. Where it
+    does not, it ends the process's CUDA context, and no proof calls it so."""
     prefix: str = ""
     """The folder in which the package's files lie, where they have a place of their own."""
 
@@ -101,6 +104,7 @@ TARGETS: Mapping[Framework, Target] = {
         ),
         use="{api}(...)  # as before",
         shared=("_flashinfer",),
+        any_base=False,
     ),
     Framework.SGLANG: Target(
         title="SGLang",
@@ -113,6 +117,7 @@ TARGETS: Mapping[Framework, Target] = {
         mechanism="the backend `plugin` of SGLang's fused operators, ahead of their own",
         use="# before the model is made: operators keep what they chose at their first call",
         shared=("_sglang",),
+        any_base=False,
         tried=_NOT_ON_A_GPU,
     ),
     Framework.VLLM: Target(
@@ -213,6 +218,8 @@ class Adapter:
         task = self.task
         works = [Case(f"workload {w.name}", "", w.dtype, dict(w.dims)) for w in task.workloads]
         cases = list(proof_cases(self.subject))
+        if not self.target.any_base:
+            cases = [c for c in cases if not any(offset for *_, offset in c["tensors"].values())]
         shapes = [c["tensors"][name][1] for c in (*cases,) for name in _results(task)]
         return {
             "module": self.target.module,

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from astra_tui.export.dims import DimSource, dim_sources
 from astra_tui.export.names import names_of_plan
 from astra_tui.model.dtypes import PLAN_TYPES
 from astra_tui.model.launch import (
@@ -44,6 +43,7 @@ from astra_tui.model.launch.plan import (
 )
 from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL, TRUTH_VALUES
 from astra_tui.model.task import Argument, KernelTask
+from astra_tui.model.task.dims import DimSource, dim_sources
 
 _IN = "    "
 _NAME = re.compile(r"[A-Za-z_]\w*")

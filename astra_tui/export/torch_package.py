@@ -7,11 +7,11 @@ from typing import Any
 
 from astra_tui.export.artefact import Files, Subject, template
 from astra_tui.export.dependent import caller_notice
-from astra_tui.export.dims import dim_sources
 from astra_tui.export.header import comment, header_lines, journal_words, plain
 from astra_tui.export.python_host import python_contract, python_plan
 from astra_tui.model.compilation import CompiledKernel
 from astra_tui.model.task import ArgumentRole, KernelTask
+from astra_tui.model.task.dims import dim_sources
 
 NAMESPACE = "astra"
 """Operators are called torch.ops.astra.NAME."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from astra_tui.export.artefact import Files, Subject
 from astra_tui.export.cpp_expression import CppExpressions, cpp_name
 from astra_tui.export.cpp_project import cpp_project
-from astra_tui.export.dims import DimSource, dim_sources
 from astra_tui.export.header import comment, header_lines
 from astra_tui.model.dtypes import DType, NumberKind
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.task import Argument, KernelTask
+from astra_tui.model.task.dims import DimSource, dim_sources
 
 
 def tvm_ffi_project(subject: Subject) -> Files:

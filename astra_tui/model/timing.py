@@ -155,6 +155,8 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True, rename={"c
     """Buffer sets whose outputs of a timed replay were compared with the reference."""
     caveats: tuple[Caveat, ...] = ()
     seconds: float = 0.0
+    weight: Positive = 1.0
+    """How much it counts in the mean over the workloads, relative to the others."""
 
     @property
     def of_floor(self) -> float | None:

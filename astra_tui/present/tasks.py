@@ -7,10 +7,11 @@ from pathlib import Path
 
 from astra_tui.model.check import Case
 from astra_tui.model.open_point import OpenPoint
+from astra_tui.model.service import ExposedTime, ServiceWorkload
 from astra_tui.model.task import KernelTask
 from astra_tui.model.yardsticks import YardstickEntry
 from astra_tui.present import document as doc
-from astra_tui.present.numbers import dimensions, pluralised
+from astra_tui.present.numbers import dimensions, percent, pluralised
 from astra_tui.present.tones import Phrase
 
 
@@ -33,6 +34,35 @@ def cases_blocks(task: str, cases: Sequence[Case]) -> list[doc.Block]:
         rows.append((case.id, dimensions(case.dims), case.why + refused))
     heading = f"{task}: {pluralised(len(cases), 'case')}"
     return [*doc.paragraphs(heading), doc.table(("case", "sizes", "why"), rows)]
+
+
+def service_blocks(
+    form: str,
+    workloads: Sequence[ServiceWorkload],
+    share: float,
+    exposed: ExposedTime | None,
+    end_to_end: float | None,
+) -> list[doc.Block]:
+    """The tables for task.toml, and what the operator is of the recorded time."""
+    lines = tuple(Phrase(line) for w in workloads for line in _workload_table(w).split("\n"))
+    told = [f"From a {form}: {pluralised(len(workloads), 'workload')}, {percent(share, 1)} of all."]
+    if exposed is not None:
+        told.append(
+            f"The operator ran for {exposed.operator_us:,.0f} of {exposed.recorded_us:,.0f} us, "
+            f"for {exposed.exposed_us:,.0f} us alone: {percent(exposed.share, 1)} of the time."
+        )
+    if end_to_end is not None:
+        told.append(f"So the whole gets {end_to_end:.4f} times as fast at most.")
+    return [*doc.paragraphs(*told), doc.Listing("", lines)]
+
+
+def _workload_table(workload: ServiceWorkload) -> str:
+    dims = ", ".join(f"{name} = {size}" for name, size in workload.dims.items())
+    calls = pluralised(workload.calls, "call")
+    return (
+        f"[[workloads]] # {calls}\ndims = {{ {dims} }}\n"
+        f'dtype = "{workload.dtype.value}"\nweight = {workload.weight}\n'
+    )
 
 
 # -- yardsticks ------------------------------------------------------------------------------------

@@ -131,7 +131,13 @@ def cold_table(timing: Timing, caption: str, names: Names, marks: CaveatMarks) -
     verdict = doc.Badge(words_of(timing.verdict), timing_verdict(timing).tone)
     rows = [cold_row(w, marks) for w in timing.workloads]
     means = _ratio_cells(timing.speedup)
-    rows.append(("geometric mean", None, None, *means, verdict, *(None,) * 5))
+    by_weights = len({w.weight for w in timing.workloads}) > 1
+    if by_weights:
+        total = sum(w.weight for w in timing.workloads)
+        shares = (percent(w.weight / total, 1) for w in timing.workloads)
+        rows = [(f"{row[0]} ({share})", *row[1:]) for row, share in zip(rows, shares, strict=True)]
+    what = "mean by the shares" if by_weights else "geometric mean"
+    rows.append((what, None, None, *means, verdict, *(None,) * 5))
     return paired_table(caption, names, rows)
 
 

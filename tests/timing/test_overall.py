@@ -151,3 +151,12 @@ def test_without_a_control_there_is_no_verdict() -> None:
     overall = judge_overall([timing("a", 1.5)], narrow(1.5), math.inf)
     assert overall.verdict is INCONCLUSIVE
     assert "without a control" in overall.reasons[0]
+
+
+def test_weights_count_as_copies_would() -> None:
+    """A workload of weight 3 counts as three of the same."""
+    one, other = rounds_of(2, 60, 1), rounds_of(0.5, 60, 2)
+    weighted = geometric_mean([one, other], weights=[3, 1])
+    assert weighted.value == pytest.approx(geometric_mean([one, one, one, other]).value)
+    assert weighted.low < weighted.value < weighted.high
+    assert geometric_mean([one, other], weights=[2, 2]) == geometric_mean([one, other])

@@ -27,6 +27,8 @@ require_version("flashinfer-python", VERSION)
 import flashinfer  # noqa: E402 - only after its version is known
 from flashinfer.trace_apply import apply, disable_apply, enable_apply  # noqa: E402
 
+__all__ = ["Hook", "Offer", "flashinfer"]
+
 _NOT_ROUTED = "Trace Apply has no solution for this width, or met it first in a graph's capture"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import _operator
-from ._flashinfer import Hook, Offer
+from ._flashinfer import Hook, Offer, flashinfer
 
 API = "flashinfer.norm.fused_add_rmsnorm"
 
@@ -60,5 +60,5 @@ def uninstall() -> None:
 
 def call(given: dict[str, Any]) -> dict[str, torch.Tensor]:
     """One call through FlashInfer's function, for proofs: what it writes, by the task's names."""
-    _hook.current(given["x"], given["residual"], given["weight"], given["eps"])
+    flashinfer.norm.fused_add_rmsnorm(given["x"], given["residual"], given["weight"], given["eps"])
     return {"x": given["x"], "residual": given["residual"]}

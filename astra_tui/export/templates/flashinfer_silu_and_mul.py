@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import _operator
-from ._flashinfer import Hook, Offer
+from ._flashinfer import Hook, Offer, flashinfer
 
 API = "flashinfer.activation.silu_and_mul"
 
@@ -66,4 +66,4 @@ def uninstall() -> None:
 
 def call(given: dict[str, Any]) -> dict[str, torch.Tensor]:
     """One call through FlashInfer's function, for proofs: what it writes, by the task's names."""
-    return {"out": _hook.current(given["input"])}
+    return {"out": flashinfer.activation.silu_and_mul(given["input"])}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import re
 import statistics
 import sys
@@ -94,7 +95,10 @@ class Launches:
 def _outcome(call: Callable[[Given], dict[str, torch.Tensor]], given: Given) -> Any:
     """What a call writes, or how it fails."""
     try:
-        return call(given)
+        found = call(given)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # A launch that fails says so here, not at a later call.
+        return found
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:200]
 
@@ -201,7 +205,7 @@ def _manifest() -> dict[str, Any]:
 
 def graph(device: str) -> dict[str, Any]:
     """A captured call, replayed on other values: equal to a plain call on them."""
-    used, case = adapter(), _first_inside()
+    used, case = adapter(), _largest_inside()
     used.install(widths())
     given = tensors_of(case, device, 1)
     used.call(tensors_of(case, device, 2))
@@ -222,7 +226,7 @@ def graph(device: str) -> dict[str, Any]:
 
 def compiled(device: str) -> dict[str, Any]:
     """A call under torch.compile, without graph breaks: equal to a plain call."""
-    used, case = adapter(), _first_inside()
+    used, case = adapter(), _largest_inside()
     used.install(widths())
     plain = used.call(tensors_of(case, device, 4))
     _operator.calls.reset()
@@ -232,9 +236,11 @@ def compiled(device: str) -> dict[str, Any]:
     return {"case": case["name"], "hits": hits, "equal": _same_bits(results, plain)}
 
 
-def _first_inside() -> dict[str, Any]:
-    found: dict[str, Any] = next(c for c in _MADE["cases"] if c["inside"])
-    return found
+def _largest_inside() -> dict[str, Any]:
+    def elements(case: dict[str, Any]) -> int:
+        return max(int(math.prod(shape)) for _, shape, _, _ in case["tensors"].values())
+
+    return max((c for c in _MADE["cases"] if c["inside"]), key=elements)
 
 
 def times(device: str, seconds: float) -> list[dict[str, Any]]:

@@ -26,8 +26,15 @@ class Overall(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def geometric_mean(workloads: Sequence[Floats], seed: int = 0, resamples: int = RESAMPLES) -> Ratio:
+def geometric_mean(
+    workloads: Sequence[Floats],
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    weights: Sequence[float] | None = None,
+) -> Ratio:
     """The geometric mean of the workloads' ratios, and its interval by the bootstrap.
+
+    `weights` say how much each workload counts, relative to the others; by default equally.
 
     `workloads` holds one array a workload, of one log ratio a mirror pair. In each of `resamples`
     resamples every workload's pairs are drawn again with replacement, and the geometric mean of the
@@ -40,10 +47,11 @@ def geometric_mean(workloads: Sequence[Floats], seed: int = 0, resamples: int = 
     if any(order_statistic_ranks(len(w)) is None for w in workloads):
         raise BadSamples("a workload has too few rounds for an interval")
     random = np.random.default_rng(seed)
-    means = np.mean([_resampled_medians(w, resamples, random) for w in workloads], axis=0)
+    drawn = [_resampled_medians(w, resamples, random) for w in workloads]
+    means = np.average(drawn, axis=0, weights=weights)
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
-    value = float(np.mean([np.median(w) for w in workloads]))
+    value = float(np.average([np.median(w) for w in workloads], weights=weights))
     rounds = 2 * sum(len(w) for w in workloads)
     return Ratio(math.exp(value), math.exp(float(low)), math.exp(float(high)), rounds)
 
@@ -86,7 +94,7 @@ def judge_overall(
     if voided:
         return Overall(TimingVerdict.INCONCLUSIVE, voided)
     verdict = decide(mean, threshold)
-    text = _in_words(mean, threshold, verdict)
+    text = _in_words(mean, threshold, verdict, _mean_of(workloads))
     lost = tuple(_beyond(workloads, TimingVerdict.SLOWER, largest_loss))
     warm = tuple(_beyond(workloads, TimingVerdict.SLOWER, largest_loss, "warm"))
     gained = tuple(_beyond(workloads, TimingVerdict.FASTER, largest_loss))
@@ -128,7 +136,12 @@ def _difference(ratio: float) -> str:
     return f"{100 * (1 / ratio - 1):.1f} % slower"
 
 
-def _in_words(mean: Ratio, threshold: float, verdict: TimingVerdict) -> str:
+def _mean_of(workloads: Sequence[WorkloadTiming]) -> str:
+    """What the mean is called: one by weights says so."""
+    return "weighted geometric mean" if len({w.weight for w in workloads}) > 1 else "geometric mean"
+
+
+def _in_words(mean: Ratio, threshold: float, verdict: TimingVerdict, what: str) -> str:
     place = {
         TimingVerdict.FASTER: "above the threshold",
         TimingVerdict.SLOWER: "below the threshold",
@@ -136,8 +149,8 @@ def _in_words(mean: Ratio, threshold: float, verdict: TimingVerdict) -> str:
         TimingVerdict.INCONCLUSIVE: "on both sides of the threshold",
     }[verdict]
     if not math.isfinite(threshold):
-        return f"geometric mean {mean.value:.4f}, without a control to compare it with"
+        return f"{what} {mean.value:.4f}, without a control to compare it with"
     return (
-        f"geometric mean {mean.value:.4f} ({mean.low:.4f} to {mean.high:.4f}), "
+        f"{what} {mean.value:.4f} ({mean.low:.4f} to {mean.high:.4f}), "
         f"{place} of {100 * threshold:.2f} % around 1"
     )

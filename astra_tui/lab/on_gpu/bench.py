@@ -128,8 +128,9 @@ class Bench:
         self, base: Compiled, candidate: Compiled, measured: list[Measured], seconds: float
     ) -> Timing:
         workloads = tuple(one.timing for one in measured)
-        mean = geometric_mean([one.log_ratios for one in measured])
-        control = geometric_mean([one.control_ratios for one in measured])
+        weights = [timing.weight for timing in workloads]
+        mean = geometric_mean([one.log_ratios for one in measured], weights=weights)
+        control = geometric_mean([one.control_ratios for one in measured], weights=weights)
         overall = judge_overall(workloads, mean, threshold(control))
         return Timing(
             device=f"cuda:{self.facts.ordinal}",

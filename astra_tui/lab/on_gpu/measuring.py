@@ -605,4 +605,5 @@ class _Run:
             sm_mhz=self._sm_mhz() or 0.0,
             verified_sets=self.verified_sets,
             seconds=time.perf_counter() - self.began,
+            weight=self.workload.weight,
         )

@@ -77,7 +77,7 @@ class YardstickTimer:
         yield ChainTimes(
             self.bench.options.chain.value,
             tuple(shapes),
-            {name: _mean(found, len(workloads)) for name, found in means.items()},
+            {name: _mean(found, workloads) for name, found in means.items()},
         )
 
     def _shape(
@@ -166,7 +166,9 @@ def _log_ratios(done: WorkloadDone) -> Floats:
     return mirrored_log_ratios(done.rounds_us[:, 0], done.rounds_us[:, 1])
 
 
-def _mean(found: Sequence[Floats], shapes: int) -> Ratio | None:
-    """Over all shapes; None where one of them has no comparison."""
-    complete = len(found) == shapes and shapes > 0
-    return geometric_mean([np.asarray(each) for each in found]) if complete else None
+def _mean(found: Sequence[Floats], workloads: Sequence[Workload]) -> Ratio | None:
+    """Over all shapes by their weights; None where one of them has no comparison."""
+    if len(found) != len(workloads) or not workloads:
+        return None
+    weights = [workload.weight for workload in workloads]
+    return geometric_mean([np.asarray(each) for each in found], weights=weights)

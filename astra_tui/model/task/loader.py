@@ -360,8 +360,11 @@ class _Loader:
         sizes = self._sizes(table, dims)
         dtype = table.choice("dtype", {d.value: d for d in dtypes}, dtypes[0].value)
         name = table.take("name", str, "x".join(str(size) for size in sizes.values()))
+        weight = table.take("weight", float, 1.0)
+        if not 0 < weight < math.inf:
+            table.fail("should be above 0", "weight", "leave out a workload that does not count")
         table.close()
-        return Workload(name, sizes, dtype)
+        return Workload(name, sizes, dtype, weight)
 
     def _cases(
         self,

@@ -104,6 +104,8 @@ class Workload:
     name: str
     dims: Mapping[str, int]
     dtype: DType
+    weight: float = 1.0
+    """How much it counts in a mean over the workloads, relative to the others."""
 
 
 @dataclass(frozen=True)

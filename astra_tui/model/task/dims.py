@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from astra_tui.model.launch.expression import Binary, Expression, Integer, Name, names_in
-from astra_tui.model.task import Argument, KernelTask
+from astra_tui.model.task.task import Argument, KernelTask
 
 
 @dataclass(frozen=True)
