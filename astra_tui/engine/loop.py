@@ -58,7 +58,6 @@ from astra_tui.model.events import (
     AutoApprovalSet,
     BestChanged,
     CaseAdded,
-    CodeFailed,
     DeviceOpened,
     EngineStarted,
     ErrorOccurred,
@@ -85,7 +84,7 @@ from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.experience import ExperienceStore
 
 MAX_LOST = 2
-"""Rounds in a row that may be lost to failures of the model or its server."""
+"""Rounds in a row that may be lost to failures of the model's server."""
 
 
 class Engine:
@@ -342,7 +341,7 @@ class Engine:
         round_ = self.state.round(number)
         proposals = round_.proposals
         if not proposals:
-            self.record.emit(RoundClosed(number, lost=round_.no_answer))
+            self.record.emit(RoundClosed(number, lost=round_.unanswered))
             if round_.why is ParentChoice.BEST and not round_.no_answer:
                 raise Stop(StopReason.NO_PLAN, round_.no_plan or "the team has no plan left")
             self._require_answers()
@@ -351,9 +350,7 @@ class Engine:
             for proposal in proposals:
                 group.create_task(Proposal(self._context, number, proposal.index).run())
         await self._choose_best(self.state.round(number))
-        self.record.emit(
-            RoundClosed(number, lost=all(p.lost for p in self.state.round(number).proposals))
-        )
+        self.record.emit(RoundClosed(number, lost=self.state.round(number).unanswered))
         self._recollection.remember(number)
         self._require_answers()
 
@@ -364,15 +361,11 @@ class Engine:
             await self._plan(number)
 
     def _require_answers(self) -> None:
-        """Ends the run when one round after the other is lost to the model or its server."""
+        """Ends the run when one round after the other is lost to the model's server."""
         last = self.state.rounds[-MAX_LOST:]
         if len(last) == MAX_LOST and all(r.lost for r in last):
-            lost = (p.attempts[-1] for p in last[-1].proposals if p.lost)
-            failed = (a.reason for a in lost if isinstance(a, CodeFailed))
-            reason = last[-1].no_plan or next(failed, "")
-            raise TeamUnavailable(
-                f"{MAX_LOST} rounds in a row brought no answer that can be used: {reason}"
-            )
+            said = f"{MAX_LOST} rounds in a row brought no answer of a model"
+            raise TeamUnavailable(f"{said}: {last[-1].loss}")
 
     def _open_round(self, number: int) -> None:
         state, search = self.state, self._settings.search
@@ -400,7 +393,8 @@ class Engine:
             plan = draft.plan.for_device(self.state.candidate(brief.base).is_timed)
             self.record.emit(PlanProposed(number, index, plan, draft.author))
         lost = answer.lost and not answer.plans
-        self.record.emit(PlanningFinished(number, answer.reason, answer.refused, lost))
+        answered = lost and answer.answered
+        self.record.emit(PlanningFinished(number, answer.reason, answer.refused, lost, answered))
 
     def _bottleneck(self, number: int) -> str:
         """What the profiling agent said of the base, else what the latest plan saw."""

@@ -304,10 +304,9 @@ class Proposal:
         try:
             draft = await self.context.team.code(brief, self._plan, failure, self._stream)
         except NotWritten as error:
-            event = CodeFailed(
-                self.place.round, self.place.proposal, number, str(error),
-                isinstance(error, AnswerLost),
-            )  # fmt: skip
+            event = CodeFailed(self.place.round, self.place.proposal, number, str(error))
+            if isinstance(error, AnswerLost):
+                event = replace(event, lost=True, answered=error.answered)
         else:
             return self._keep_draft(draft)
         self.record.emit(event)

@@ -103,7 +103,8 @@ def weights(
     """
     costs = sorted({m.cost for m in members})
     lines = [Counter(map(str.strip, text_of(m.candidate).splitlines())) for m in members]
-    failed = Counter(r.base for r in state.rounds if r.closed and not r.lost and not r.winner)
+    tried = (r for r in state.rounds if r.closed and not r.lost and not r.unusable)
+    failed = Counter(r.base for r in tried if not r.winner)
     found = []
     for number, member in enumerate(members):
         own = lines[number]
@@ -128,7 +129,8 @@ def _line(state: SessionState) -> tuple[str, int]:
 
 
 def _done(rounds: Sequence[RoundState]) -> Iterator[RoundState]:
-    return (r for r in rounds if r.closed and not r.lost and not r.barren)
+    idle = (r.barren or r.lost or r.unusable for r in rounds)
+    return (r for r, nothing in zip(rounds, idle, strict=True) if r.closed and not nothing)
 
 
 def _merge(state: SessionState, archive: Archive) -> Parents | None:

@@ -98,7 +98,11 @@ def check_rounds(state: SessionState) -> None:
     """Raises Stop when all rounds are done."""
     done = state.rounds_done
     if done >= state.round_limit:
-        raise Stop(StopReason.ROUNDS, f"{done} of {state.round_limit} rounds are done")
+        said = f"{done} of {state.round_limit} rounds are done"
+        lost = [r.loss for r in state.rounds if r.unusable]
+        if lost:
+            said = f"{said}; {len(lost)} without an answer that can be used, such as: {lost[-1]}"
+        raise Stop(StopReason.ROUNDS, said)
 
 
 def check_roofline(state: SessionState, share: float) -> None:

@@ -97,6 +97,10 @@ class BadAnswer(LLMError):
     """A complete answer that does not say what was asked for."""
 
 
+class NoAnswer(BadAnswer):
+    """What came is no model's answer: a page, a compressed stream, bytes without an end."""
+
+
 class UnknownRequest(LLMError):
     """A recording has no answer to this request."""
 
@@ -115,10 +119,17 @@ ERROR_KINDS: dict[str, type[LLMError]] = {
         Truncated,
         BrokenOff,
         BadAnswer,
+        NoAnswer,
         UnknownRequest,
     )
 }
 """The errors by the name that a recording gives them."""
+
+
+def is_answer(error: LLMError) -> bool:
+    """Whether the model did answer, if with nothing that can be used."""
+    said = isinstance(error, BadAnswer | Truncated)
+    return said and not isinstance(error, NoAnswer | BrokenOff)
 
 
 def safe_text(text: str, key: str, most: int = MAX_SERVER_TEXT) -> str:

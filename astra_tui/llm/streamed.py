@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.llm.errors import BadAnswer, BrokenOff, Truncated
+from astra_tui.llm.errors import BadAnswer, BrokenOff, NoAnswer, Truncated
 from astra_tui.llm.messages import (
     Delta,
     DeltaKind,
@@ -106,7 +106,7 @@ class StreamedReply:
 
     def _require_end(self, reply: Reply) -> None:
         if not self.answered:
-            raise BadAnswer(
+            raise NoAnswer(
                 "the server answered with no event of a stream",
                 hint="check the base URL: it usually ends in /v1",
             )

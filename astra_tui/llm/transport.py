@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from httpx2 import AsyncByteStream, Response
 
-from astra_tui.llm.errors import BadAnswer, RequestRefused, safe_text
+from astra_tui.llm.errors import NoAnswer, RequestRefused, safe_text
 
 MAX_BYTES = 64_000_000
 """Of one answer on the wire, the frames of its events included."""
@@ -25,7 +25,7 @@ async def bound_response(response: Response) -> None:
         _require_same_host(response)
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
-        raise BadAnswer(
+        raise NoAnswer(
             f"{response.url.host} sent a compressed answer ({safe_text(encoding, '', 40)}), "
             "which was not asked for",
             hint="turn compression off in the server or its proxy",
@@ -49,7 +49,7 @@ def _require_same_host(response: Response) -> None:
 class _BoundedStream(AsyncByteStream):
     """The bytes of an answer, up to the bounds of this module.
 
-    A refusal is cut at its bound; an answer beyond its own raises BadAnswer.
+    A refusal is cut at its bound; an answer beyond its own raises NoAnswer.
     """
 
     def __init__(self, stream: AsyncByteStream, is_error: bool):
@@ -68,7 +68,7 @@ class _BoundedStream(AsyncByteStream):
             end = max(part.rfind(b"\n"), part.rfind(b"\r"))
             line = line + len(part) if end < 0 else len(part) - end - 1
             if total > MAX_BYTES or line > MAX_LINE_BYTES:
-                raise BadAnswer(
+                raise NoAnswer(
                     f"the answer is longer than {MAX_BYTES // 10**6} MB, "
                     f"or has a line of more than {MAX_LINE_BYTES // 10**6} MB",
                     hint="the server does not end its answers; look at its log",

@@ -152,6 +152,8 @@ class PlanningFinished(Event, frozen=True, tag="plans_ended"):
     """Moves that do not apply, each with its reason."""
     lost: bool = False
     """Whether the model or its server gave nothing that can be used."""
+    answered: bool = False
+    """Whether it was the model that gave it, so that the round counts."""
 
 
 class ApprovalAsked(Event, frozen=True, tag="approval_asked"):
@@ -197,6 +199,8 @@ class CodeFailed(Event, frozen=True, tag="code_failed"):
     reason: str
     lost: bool = False
     """Whether the model or its server gave nothing that can be used."""
+    answered: bool = False
+    """Whether it was the model that gave it, so that the round counts."""
 
 
 class DiffReviewed(Event, frozen=True, tag="diff_reviewed"):
@@ -341,7 +345,7 @@ class BestChanged(Event, frozen=True, tag="best_changed"):
 
 
 class RoundClosed(Event, frozen=True, tag="round_closed"):
-    """A round ended. One that was `lost` to a failure of the model or its server is not done."""
+    """A round ended. One that was `lost` to a failure of the model's server is not done."""
 
     round: int
     lost: bool = False

@@ -222,6 +222,7 @@ def _plans_ended(state: SessionState, event: PlanningFinished) -> SessionState:
         "no_plan": event.reason,
         "refused": event.refused,
         "no_answer": event.lost,
+        "answered": event.answered,
     }
     return _round(state, event.round, **changes)
 

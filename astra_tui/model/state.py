@@ -137,6 +137,11 @@ class ProposalState(msgspec.Struct, frozen=True):
         last = self.attempts[-1] if self.attempts else None
         return isinstance(last, CodeFailed) and last.lost and len(self.attempts) == 1
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether it was lost to a failure of the model's server."""
+        return self.lost and not any(a.answered for a in self.attempts if isinstance(a, CodeFailed))
+
 
 class RoundState(msgspec.Struct, frozen=True):
     """One round; round 0 is the baseline and has no proposals."""
@@ -157,8 +162,10 @@ class RoundState(msgspec.Struct, frozen=True):
     closed: bool = False
     no_answer: bool = False
     """Whether there is no plan because the model or its server gave nothing that can be used."""
+    answered: bool = False
+    """Whether it was the model that gave it."""
     lost: bool = False
-    """Whether it was lost to a failure of the model or its server: it is closed and not done."""
+    """Whether it was lost to a failure of the model's server: it is closed and not done."""
     recalled: MemoryRecalled | None = None
     """What earlier sessions of this machine told its planning."""
     elsewhere: str = ""
@@ -168,6 +175,26 @@ class RoundState(msgspec.Struct, frozen=True):
     def barren(self) -> bool:
         """Whether the team had no plan for the candidate on which it stands."""
         return self.closed and self.number > 0 and not self.proposals and not self.no_answer
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the model's server failed in all that it was asked for."""
+        if not self.proposals:
+            return self.no_answer and not self.answered
+        return all(p.unanswered for p in self.proposals)
+
+    @property
+    def unusable(self) -> bool:
+        """Whether the model answered, and nothing of it can be used."""
+        gone = all(p.lost for p in self.proposals) if self.proposals else self.no_answer
+        return gone and not self.unanswered
+
+    @property
+    def loss(self) -> str:
+        """Why nothing of what the model or its server gave can be used; "" where something can."""
+        failed = [p.attempts[-1] for p in self.proposals if p.lost]
+        reasons = [f.reason for f in failed if isinstance(f, CodeFailed)]
+        return next(iter(reasons), self.no_plan if self.no_answer else "")
 
     @property
     def winner(self) -> str:

@@ -200,6 +200,8 @@ class PlanAnswer:
     refused: tuple[str, ...] = ()
     lost: bool = False
     """Whether there is no plan because the model or its server gave nothing that can be used."""
+    answered: bool = False
+    """Whether it was the model that gave it."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,13 @@ class NotWritten(Exception):
 
 
 class AnswerLost(NotWritten):
-    """The model or its server gave nothing that can be used: no word about the plan itself."""
+    """The model, where it has `answered`, or its server gave nothing that can be used: no word
+    about the plan itself.
+    """
+
+    def __init__(self, message: str, answered: bool = False):
+        super().__init__(message)
+        self.answered = answered
 
 
 class CannotFollow(UserError):

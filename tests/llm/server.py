@@ -13,6 +13,8 @@ left out:
     strict    true: schemas of answers are refused as OpenAI refuses those that its strict mode does
               not take
     newline   "\\r\\n": lines of the stream end so
+    forward   the base URL of another server, which answers what no entry fits; an entry with
+              "forward": true sends its answer up to the fault
     refuse    rules; the first that fits refuses the request:
                 param      a parameter, nested ones with dots ("response_format.type")
                 value      refuse this value only (without it: any value)
@@ -57,6 +59,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 Json = dict[str, Any]
 USAGE = {"input": 120, "cached": 20, "output": 30, "reasoning": 10}
@@ -159,9 +162,33 @@ class Answering:
         if any(m.get("content", "") is None for m in body.get("messages", [])):
             return await self.error(422, "content: Input should be a valid string", "invalid")
         entry = self.server.next_reply(*said(wire, body))
+        if "forward" in self.script and (entry or {"forward": True}).get("forward"):
+            return await self.forward(path, body, entry)
         if entry is None:
             return await self.error(400, "the script has no reply for this", "script")
         return await self.reply(entry, wire, body)
+
+    async def forward(self, path: str, body: Json, entry: Json | None) -> bool:
+        """The answer of another server, cut after some of its events where an entry says so."""
+        place = urlsplit(self.script["forward"])
+        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        try:
+            content = json.dumps(body).encode()
+            head = (
+                f"POST {path} HTTP/1.1\r\nHost: {place.netloc}\r\nConnection: close\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+            )
+            writer.write(head.encode() + content)
+            events = 0
+            while part := await reader.read(65_536):
+                self.writer.write(part)
+                await self.writer.drain()
+                events += part.count(b"data: ")
+                if entry is not None and events >= entry["after"]:
+                    break
+        finally:
+            writer.close()
+        return False
 
     def refusing_rule(self, wire: str, body: Json) -> Json | None:
         for rule in self.script.get("refuse", []):

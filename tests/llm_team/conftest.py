@@ -242,7 +242,8 @@ def run_engine(
 ) -> Ran:
     """A whole run of the loop with a model's team; no one attends."""
     kind = TeamKind.LLM_SINGLE if single else TeamKind.LLM
-    chosen = RunSettings(task=task.name, team=kind, approval=approval, model=MODEL, **settings)
+    settings = {"model": MODEL, **settings}
+    chosen = RunSettings(task=task.name, team=kind, approval=approval, **settings)
     earlier = remembered_steps(folder)
     redactor = Redactor([KEY])
     resumes = has_session(folder)

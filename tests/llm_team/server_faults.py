@@ -96,6 +96,12 @@ FAULTS: dict[str, Entry] = {
 }
 
 
+OF_THE_MODEL = ("cut at its limit", "filtered", "declined", "empty", "runs away", "nonsense")
+"""Faults in which the model answers, and nothing that can be used: rounds of them are done."""
+
+ROUNDS = 3
+
+
 def cases() -> list[tuple[str, str, bool]]:
     """Fault, step, and whether the server counts tokens."""
     counted = [(fault, step, True) for fault, step in product(FAULTS, STEPS)]
@@ -105,15 +111,19 @@ def cases() -> list[tuple[str, str, bool]]:
 def play(server: Scripted, fault: Entry | None, step: str, counts: bool) -> None:
     """The script of a server that answers well but for the fault in one step."""
     faulty = [] if fault is None else [{**fault, **STEPS[step], "times": None}]
+    if fault is not None and step == "planning":
+        faulty.append({**fault, "when": {"user": "That answer is not valid"}, "times": None})
     plan = planning(proposed(TITLE), times=None)
     code = reply("Step: coding", fence(source("better")))
     server.play(*faulty, *QUIET, plan, code, key=KEY, usage=counts)
 
 
-def run(folder: Path, task: KernelTask, endpoint: Any, budget: Budget = BUDGET) -> Ran:
+def run(
+    folder: Path, task: KernelTask, endpoint: Any, budget: Budget = BUDGET, rounds: int = ROUNDS
+) -> Ran:
     """The loop up to the diff of a plan, or to what stops it before."""
     return run_engine(
-        folder, task, endpoint, approval=TO_THE_DIFF, rounds=3, budget=budget,
+        folder, task, endpoint, approval=TO_THE_DIFF, rounds=rounds, budget=budget,
         output_tokens=ANSWER_TOKENS,
     )  # fmt: skip
 
@@ -152,7 +162,7 @@ def try_fault(
     assert closed.message
     lost = [r.number for r in failed.state.rounds if r.lost]
     play(server, None, step, counts)
-    resumed = run(folder, task, Impatient(server), Budget()).state
+    resumed = run(folder, task, Impatient(server), Budget(), 2 * ROUNDS).state
     assert resumed.pending, f"not resumable: {resumed.closed}"
     assert resumed.pending[-1].subject == content_hash(source("better"))
     return {
@@ -170,10 +180,13 @@ def try_fault(
 
 
 def expected(row: dict[str, Any]) -> bool:
-    """Whether the run ended as it should: advice costs itself, whatever counts ends with 6."""
+    """Whether the run ended as it should: advice costs itself, a server that gives no answer ends
+    it with 6, and answers that cannot be used cost rounds.
+    """
     if row["in"] == "advice":
         return bool(row["reason"] == StopReason.UNATTENDED.value)
-    return row["reason"] in (StopReason.TROUBLE.value, StopReason.BUDGET.value)
+    ends = StopReason.ROUNDS if row["fault"] in OF_THE_MODEL else StopReason.TROUBLE
+    return row["reason"] in (ends.value, StopReason.BUDGET.value)
 
 
 def main() -> int:

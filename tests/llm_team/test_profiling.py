@@ -66,6 +66,19 @@ def test_numbers_of_the_source_are_no_measurements(task: KernelTask, server: Scr
     assert words == f"It reaches {REMOVED} GB/s."
 
 
+def test_words_that_are_cut_count_as_far_as_they_came(task: KernelTask, server: Scripted) -> None:
+    said = "Loads are narrow, and then"
+    server.play(reply("Step: profiling", said, finish="length"))
+    log = Team()
+    words = with_team(
+        server, lambda t: t.read_profile(brief_of(task, profile_of()), log.on_text), log
+    )
+    assert words == said
+    (cut,) = log.settled
+    assert cut.reply == said, "the journal keeps what came"
+    assert "limit of output tokens" in cut.error
+
+
 def test_without_a_profile_nothing_is_asked(task: KernelTask, server: Scripted) -> None:
     log = Team()
     brief = brief_of(task)

@@ -251,40 +251,51 @@ def test_a_call_that_a_kill_cut_off_counts_as_spent(
     assert cut.usage.tokens + cut.usage.reserved_tokens >= ran.state.usage.tokens
 
 
-LOST: dict[str, dict[str, object]] = {
+UNUSABLE: dict[str, dict[str, object]] = {
     "cut": {"text": "x", "finish": "length"},
     "refused": {"refusal": "I cannot help with that."},
     "filtered": {"text": "x", "finish": "content_filter"},
-    "a page": {"fault": "html"},
     "not valid": {"text": "no JSON here"},
 }
 
 
-def test_a_round_that_is_lost_is_not_done(
+def test_a_round_of_answers_that_cannot_be_used_is_done_and_says_so(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    cut = {"when": {"system": "coding"}, "text": "x", "finish": "length", "times": None}
+    for count, fault in enumerate((*UNUSABLE.values(), cut), start=1):
+        server.play(*QUIET, {**fault, "times": None}, planning(proposed(WRONG), times=None))
+        ran = run_engine(tmp_path / "run", task, server, rounds=count)
+        (closed,) = ran.of(SessionClosed)
+        assert closed.reason is StopReason.ROUNDS, fault
+        said = f"{count} of {count} rounds are done; {count} without an answer that can be used"
+        assert closed.message.startswith(said), fault
+        rounds = ran.state.rounds[1:]
+        assert [(r.unusable, r.lost, r.barren) for r in rounds] == [(True, False, False)] * count
+        assert not ran.state.usage.reserved
+        assert all(e.output_tokens for e in ran.of(ExchangeMade)), "it is charged"
+
+
+def test_a_round_that_is_lost_to_the_server_is_not_done(
     tmp_path: Path, task: KernelTask, server: Scripted
 ) -> None:
     """Two lost in a row end a run, and one more ends one that goes on; after all, it is done."""
-    for count, fault in enumerate(LOST.values(), start=1):
-        server.play({**fault, "times": None})
+    for count in (1, 2):
+        server.play({"fault": "html", "times": None})
         ran = run_engine(tmp_path / "run", task, server, rounds=1)
-        assert ran.of(SessionClosed)[0].reason is StopReason.TROUBLE, fault
+        assert ran.of(SessionClosed)[0].reason is StopReason.TROUBLE
         lost = [(number, number > 0) for number in range(count + 2)]
-        assert [(r.number, r.lost) for r in ran.state.rounds] == lost, fault
+        assert [(r.number, r.lost) for r in ran.state.rounds] == lost
+    refused = {"when": {"system": "coding"}, "fault": "status", "status": 413, "times": None}
+    server.play(*QUIET, refused, planning(proposed(WRONG), times=None))
+    ran = run_engine(tmp_path / "run", task, server, rounds=1)
+    assert ran.of(SessionClosed)[0].reason is StopReason.TROUBLE
+    assert ran.state.rounds[-1].lost
 
     server.play(*QUIET, planning(proposed(BETTER)), coded(BETTER, source("better")))
     again = run_engine(tmp_path / "run", task, server, rounds=1)
     assert again.of(SessionClosed)[0].reason is StopReason.ROUNDS
     assert again.state.best == content_hash(source("better"))
-
-
-def test_code_that_the_model_does_not_give_loses_the_round(
-    tmp_path: Path, task: KernelTask, server: Scripted
-) -> None:
-    cut = {"when": {"system": "coding"}, "text": "x", "finish": "length", "times": None}
-    server.play(*QUIET, cut, planning(proposed(WRONG), times=None))
-    ran = run_engine(tmp_path / "run", task, server, rounds=1)
-    assert ran.of(SessionClosed)[0].reason is StopReason.TROUBLE
-    assert [r.lost for r in ran.state.rounds[1:]] == [True, True]
 
 
 def test_advice_that_fails_costs_itself(tmp_path: Path, task: KernelTask, server: Scripted) -> None:

@@ -7,7 +7,7 @@ import re
 
 from msgspec.structs import replace
 
-from astra_tui.llm.errors import BadAnswer
+from astra_tui.llm.errors import BadAnswer, is_answer
 from astra_tui.llm.fences import read_whole_file
 from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
 from astra_tui.llm.roles.facts import (
@@ -109,7 +109,8 @@ async def write_code(
     try:
         return await retry_once(attempt)
     except UNUSABLE as error:
-        raise AnswerLost(f"the coding agent gave no usable code: {error.message}") from None
+        reason = f"the coding agent gave no usable code: {error.message}"
+        raise AnswerLost(reason, is_answer(error)) from None
 
 
 async def mend_code(

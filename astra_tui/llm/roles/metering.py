@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from astra_tui.llm.errors import LLMError
+from astra_tui.llm.errors import LLMError, Truncated
 from astra_tui.llm.messages import LLM, Attempts, OnDelta, Reply, Request, ToolCall, Usage
 from astra_tui.llm.prices import Prices, cost
 from astra_tui.model.team import BudgetSpent
@@ -72,6 +72,8 @@ class MeteredLLM:
             said = _said(reply)
         except LLMError as failure:
             error = failure.describe()
+            if isinstance(failure, Truncated) and failure.partial is not None:
+                said = _said(failure.partial)
             raise
         except BudgetSpent as spent:
             error = str(spent)

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from astra_tui.llm.errors import is_answer
 from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
 from astra_tui.llm.roles.facts import (
     device_text,
@@ -123,7 +124,7 @@ async def make_plans(
         answer = await retry_once(attempt)
     except UNUSABLE as error:
         reason = f"the planning agent gave no plan: {error.message}"
-        return PlanAnswer((), reason, moves.refused, lost=True)
+        return PlanAnswer((), reason, moves.refused, lost=True, answered=is_answer(error))
     plans = tuple(_plan_of(p, brief, moves) for p in answer.plans)
     new = tuple(p for p in plans if not _is_repeated(p, brief))
     reason = clipped(answer.reason, MAX_SENTENCE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
+from astra_tui.llm.roles.asking import Asker, Step
 from astra_tui.llm.roles.facts import (
     device_text,
     goal_text,
@@ -30,10 +30,7 @@ async def name_bottleneck(asker: Asker, brief: Brief, on_text: OnText) -> str:
         return ""
     box = open_toolbox(brief, Role.PROFILING)
     step = Step(Role.PROFILING, "read profile", profiling_prompt(brief, box))
-    try:
-        said = await asker.say(step, on_text, box)
-    except NO_ADVICE:
-        return ""
+    said = await asker.advise(step, on_text, box)
     told = box.transcript() if box is not None else ""
     known = f"{device_text(brief)}\n{measured_text(brief)}\n{told}"
     return strike_numbers(in_words(said, MAX_WORDS), known)

@@ -63,10 +63,7 @@ class Tester:
                 "failure": Data("what failed", clipped(failure.message, MAX_MESSAGE)),
             },
         )
-        try:
-            said = await self._asker.say(Step(Role.TESTING, "explain", prompt))
-        except NO_ADVICE:
-            return ""
+        said = await self._asker.advise(Step(Role.TESTING, "explain", prompt))
         return in_words(said, MAX_WORDS)
 
     def _case(self, proposed: ProposedCase, brief: Brief) -> Case | None:
