@@ -51,6 +51,7 @@ from astra_tui.model.sass import (
     SassKernel,
     Subroutine,
 )
+from astra_tui.model.service import ExposedTime, ServiceWorkload
 from astra_tui.model.state import Usage
 from astra_tui.model.task import Acceptance, Values
 from astra_tui.model.timing import (
@@ -127,6 +128,8 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
 """The object that each command prints."""
 
 PARTS: tuple[type[msgspec.Struct], ...] = (
+    ServiceWorkload,
+    ExposedTime,
     answers.ErrorEntry, KernelPlace, OpenPoint, Guess, answers.TaskEntry,
     answers.WorkloadEntry,
     YardstickEntry, ShippedTimes, ChainTimes, ShapeTimes, VersionTimes, FastestShipped,
