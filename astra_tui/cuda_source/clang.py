@@ -58,6 +58,7 @@ _ATTRIBUTES = (
         r"\1\2__shared__ \3",
     ),
     (re.compile(r"__attribute__\(\((?:constant)\)\)"), "__constant__"),
+    (re.compile(r"\b__restrict\b"), "__restrict__"),  # The grammar knows this spelling best.
     (re.compile(r"<recovery-expr>"), "astra_unknown"),
     (re.compile(r"#pragma unroll \(enable\)"), "#pragma unroll"),
 )

@@ -145,3 +145,27 @@ def test_a_folder_that_no_task_can_be_named_after_is_refused(
     assert "is not a valid task name" in said
     assert ("softmax is one" in said) == (name == "Softmax")
     assert not folder.exists()
+
+
+def test_dispatches_over_all_types_and_qualified_pointers_are_read() -> None:
+    text = """
+    #include <torch/extension.h>
+    template <typename T>
+    __global__ void k(const T *__restrict__ const x, T *__restrict__ const y, int64_t n) {
+      const int64_t i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) y[i] = x[i] + x[i];
+    }
+    torch::Tensor f(torch::Tensor x) {
+      x = x.view({x.size(0), -1}).contiguous();
+      auto y = torch::empty({x.numel()}, x.options().dtype(torch::kFloat));
+      AT_DISPATCH_ALL_TYPES_AND(at::ScalarType::Half, x.scalar_type(), "f", [&] {
+        k<scalar_t><<<(y.numel() + 127) / 128, 128>>>(
+            x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), y.numel());
+      });
+      return y;
+    }"""
+    draft = drafted("k", text, "k.cu")
+    assert "grid=ceil_div(n, 128) block=128" in draft.files["baseline.cu"]
+    assert 'dtypes = ["float16", "float32"]' in draft.files["task.toml"]
+    assert "[args.x]" in draft.files["task.toml"]
+    assert not [point for point in texts(draft) if "guess" in point]

@@ -10,6 +10,7 @@ import pytest
 from astra_tui.cli import main
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cuda_source.clang import read_translation
+from astra_tui.drafting import draft_task
 from astra_tui.lab.compiler.toolchain import find_toolchain
 from astra_tui.model.launch import plan_of, print_expression
 from astra_tui.model.task import load_task
@@ -110,3 +111,18 @@ def test_a_header_that_is_not_found_is_named(
     nowhere = ["-I", str(tmp_path / "none")]
     assert main(["new", str(tmp_path / "x"), "--from", str(source), *nowhere]) == 2
     assert "-I names no folder" in capsys.readouterr().err
+
+
+def test_cudas_headers_come_before_those_of_the_project(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    (tmp_path / "load.cuh").write_text(
+        "__device__ inline float load(half x) { return __half2float(x); }\n"
+    )
+    source.write_text(
+        '#include <thrust/transform.h>\n#include "load.cuh"\n#include <cuda_fp16.h>\n'
+        "__global__ void k(float* y, const half* x, int n) {\n"
+        "  if (threadIdx.x < n) y[threadIdx.x] = load(x[threadIdx.x]);\n}\n"
+    )
+    translation = read_translation(source, [], find_toolchain().include_dirs)
+    baseline = draft_task("k", translation).files["baseline.cu"]
+    assert baseline.index("#include <cuda_fp16.h>") < baseline.index('#include "load.cuh"')
