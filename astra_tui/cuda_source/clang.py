@@ -128,7 +128,14 @@ def main() -> None:
     request = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Request)
     if importlib.util.find_spec("clang") is None:
         sys.exit("libclang is not installed; say: pip install libclang==18.1.1")
-    sys.stdout.buffer.write(msgspec.json.encode(_Reader(request).read()))
+    sys.stdout.buffer.write(msgspec.json.encode(read_here(request)))
+
+
+def read_here(request: Request) -> Translation:
+    """What `read_translation` gives, read in this process: a source that libclang does not survive
+    ends it.
+    """
+    return _Reader(request).read()
 
 
 class _Reader:
