@@ -10,7 +10,7 @@ import pickle
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -64,6 +64,19 @@ class OracleHere(Oracle):
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
         return {"outputs": evaluate(load_reference(self.task.reference_file), message)}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The first of several processes collects alone: the others load what it has compiled."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    with Path(__file__).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        return (yield)
 
 
 def pytest_collection_finish() -> None:

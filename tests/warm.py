@@ -37,13 +37,22 @@ ROOT = Path(__file__).resolve().parents[1]
 _LONGEST = 1 << 17
 _MOST_DESCRIPTORS = 200
 
-_PROGRAM = ("engine.opening", "engine.verify", "lab.worker", "lab.doctor", "drafting", "plain")
+_PROGRAM = (
+    "engine.opening",
+    "engine.verify",
+    "lab.worker",
+    "lab.doctor",
+    "drafting",
+    "plain",
+    "lab.audit.worker",
+)
 """What commands load when they run, of `astra_tui`, besides all that is in `cli`."""
 
-_WITH_TORCH = ("astra_tui.lab.check.oracle_worker",)
+_WITH_TORCH = ("astra_tui.export.child", "astra_tui.lab.check.oracle_worker")
 _WITHOUT_TORCH = (
     "astra_tui",
     "astra_tui.engine",
+    "astra_tui.lab.audit.worker",
     "astra_tui.lab.compiler.worker",
     "astra_tui.lab.worker",
     "tests.cli.scripted_gpu",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from astra_tui.engine.verify import Accepted, Verifier
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.lab.upstream import user_packages
 from astra_tui.model.digest import content_hash
-from astra_tui.model.pin import Pin
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.timing import TimingVerdict
@@ -30,7 +28,7 @@ from astra_tui.sessions.journal import Redactor
 from tests.conftest import ROOT
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
 from tests.gpu.script import FACTS
-from tests.packages.wheels import make_wheel, pin_of
+from tests.packages.wheels import keep_wheel, make_wheel
 from tests.quick import write_quick_task
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
@@ -74,7 +72,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
     """silu_and_mul with one small workload."""
     folder = write_quick_task(tmp_path_factory.mktemp("task") / "kernels", WORKLOADS)
     (folder / "tuned.cu").unlink()
-    pin = _cached(make_wheel(tmp_path_factory.mktemp("wheel"), {"tiny/tiny.cuh": KERNEL}))
+    wheel = make_wheel(tmp_path_factory.mktemp("wheel"), {"tiny/tiny.cuh": KERNEL})
+    pin = keep_wheel(user_packages(), wheel)
     declared = [
         YARDSTICKS.format(here=pin.sha256, missing="ab" * 32),
         YARDSTICK.format(name="slow", package="tiny-kernels", multiple=128, us=60),
@@ -83,14 +82,6 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> KernelTask:
     ]
     (folder / "yardsticks.toml").write_text("".join(declared), encoding="utf-8")
     return load_task(folder)
-
-
-def _cached(wheel: Path) -> Pin:
-    pin = pin_of(wheel)
-    place = user_packages().place_of(pin)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(wheel, place)
-    return pin
 
 
 @pytest.fixture(scope="module", autouse=True)

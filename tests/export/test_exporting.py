@@ -31,6 +31,8 @@ from tests.export.sessions import (
     write_session,
 )
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 BARE = Tools(gpu="", git="", nvcc="", host_compiler="", tvm_ffi=False, trust=False)
 
 

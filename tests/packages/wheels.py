@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import os
+import shutil
 import tarfile
 import zipfile
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from astra_tui.model.pin import Pin
+from astra_tui.packages import Packages
 
 METADATA = """\
 Metadata-Version: 2.4
@@ -48,6 +50,15 @@ def make_wheel(
         for each, content in contents.items():
             archive.writestr(each, content)
     return path
+
+
+def keep_wheel(packages: Packages, wheel: Path) -> Pin:
+    """Puts a wheel where it would be once pip had fetched it: for tests that are not about that."""
+    pin = pin_of(wheel)
+    place = packages.place_of(pin)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(wheel, place)
+    return pin
 
 
 def make_sdist(folder: Path, files: Mapping[str, str], **links: str) -> Path:

@@ -14,7 +14,6 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.execution import resolve_case, run_case
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.judge import judge_output
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.compiler.headers import included_headers
@@ -43,7 +42,8 @@ from astra_tui.model.task.yardstick import (
     Yardstick,
 )
 from astra_tui.packages import Archive, Packages
-from tests.packages.wheels import make_wheel, only_index, pin_of
+from tests.conftest import OracleHere
+from tests.packages.wheels import keep_wheel, make_wheel, only_index, pin_of
 from tests.quick import write_quick_task
 
 POINTER, UINT32 = ParameterType.POINTER, ParameterType.UINT32
@@ -127,7 +127,7 @@ def yardstick_of(pin: Pin, code: Code = SOURCE) -> Yardstick:
 def opened(
     index: Path, task: KernelTask, compiler: Compiler, packages: Packages, files: Mapping[str, str]
 ) -> Shipped | NotBuilt:
-    yardstick = yardstick_of(pin_of(make_wheel(index, files)))
+    yardstick = yardstick_of(keep_wheel(packages, make_wheel(index, files)))
     return open_yardstick(task, yardstick, compiler, "sm_90a", packages)
 
 
@@ -139,8 +139,11 @@ def cubins(shipped: Shipped) -> list[bytes]:
     return [kernel.compilation.cubin for kernel in shipped.kernels.values()]
 
 
-def test_a_source_is_compiled_and_bound_to_a_workload(index, task, compiler, packages) -> None:
-    shipped = opened(index, task, compiler, packages, FILES)
+def test_a_source_is_fetched_compiled_and_bound_to_a_workload(
+    index, task, compiler, packages
+) -> None:
+    yardstick = yardstick_of(pin_of(make_wheel(index, FILES)))
+    shipped = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
     assert isinstance(shipped, Shipped)
     for pdl in (False, True):
         shape = shape_of(64)
@@ -190,7 +193,7 @@ def test_on_the_emulator_it_computes_what_the_task_says(index, task, compiler, p
         "static_cast<T*>(p.out)", "o"
     )
     flat = flat.replace("blockIdx.x * blockDim.x + threadIdx.x", "blockIdx.x * d + threadIdx.x")
-    pin = pin_of(make_wheel(index, {**FILES, "tiny/include/tiny/act.cuh": flat}))
+    pin = keep_wheel(packages, make_wheel(index, {**FILES, "tiny/include/tiny/act.cuh": flat}))
     yardstick = replace(
         yardstick_of(pin),
         launch="grid=tokens block=d args=(input, out, d)",
@@ -201,7 +204,7 @@ def test_on_the_emulator_it_computes_what_the_task_says(index, task, compiler, p
     assert isinstance(shipped, Shipped), shipped
     ran = 0
     device, compiled = Emulator(), shipped.compiled(task.workloads[0], False)
-    with Oracle(task) as oracle:
+    with OracleHere(task) as oracle:
         for case in build_suite(task):
             inputs = draw_inputs(task, case)
             resolved = resolve_case(task, compiled.source, case, inputs.scalars, device.attributes)
@@ -333,6 +336,8 @@ def test_a_kernel_that_is_not_there_names_the_nearest(
     monkeypatch.setattr(machine_code, "tool_pin", lambda: pin)
     code = MachineCode("tiny/ops.so", {DType.FLOAT16: symbol + "x"})
     yardstick = yardstick_of(pin_of(make_wheel(index, {"tiny/ops.so": cubin})), code)
+    for wheel in index.iterdir():
+        keep_wheel(packages, wheel)
     found = open_yardstick(task, yardstick, compiler, "sm_90a", packages)
     assert isinstance(found, NotBuilt)
     assert f"tiny/ops.so has no kernel {symbol}x" in found.reason
@@ -470,6 +475,8 @@ def test_what_cannot_be_generated_says_why(
     text = describing["tiny/described.py"]
     assert old in text
     made = make_wheel(index, {**describing, "tiny/described.py": text.replace(old, new)})
+    for wheel in index.iterdir():
+        keep_wheel(packages, wheel)
     found = open_yardstick(task, generated_yardstick(made), compiler, "sm_90a", packages)
     assert isinstance(found, NotBuilt)
     assert reason in found.reason

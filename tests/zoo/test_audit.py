@@ -45,6 +45,8 @@ from astra_tui.model.findings import FindingKind
 from astra_tui.model.settings import EMULATOR
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 ZOO = Path(__file__).parent
 HEAD = AuditHead("a" * 64, "NVRTC", EMULATOR, "here", "1", "2026-01-01")
 RECORD = AuditRecord("x", Group.PLANTED, "races", "silu_and_mul", "0" * 64, Outcome.WRONG, "é", 0.5)
