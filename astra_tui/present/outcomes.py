@@ -46,10 +46,7 @@ def lacking_probes(probes: Sequence[Probe]) -> list[str]:
 def export_blocks(report: ExportReport) -> list[doc.Block]:
     """Each check with its outcome, then the files; where a check failed, that nothing is left."""
     title = f"{report.task}, candidate {short(report.candidate)}, as {report.format.value}"
-    written = [*doc.paragraphs(f"written to {report.folder}:"), *doc.items(*report.files)]
-    if not report.folder:
-        written = [*doc.paragraphs("a check failed: nothing was written")]
-    return [*doc.paragraphs(title), *steps_blocks(report.steps), *written]
+    return [*doc.paragraphs(title), *steps_blocks(report.steps), *_written(report)]
 
 
 def delivery_blocks(report: DeliveryReport) -> list[doc.Block]:
@@ -64,14 +61,17 @@ def delivery_blocks(report: DeliveryReport) -> list[doc.Block]:
         f"machine code for {', '.join(archs)}",
         f"off with {report.switch}=0",
     )
-    written = [*doc.paragraphs(f"written to {report.folder}:"), *doc.items(*report.files)]
-    if not report.folder:
-        written = [*doc.paragraphs("a check failed: nothing was written")]
-    return [*doc.paragraphs(title), *facts, *steps_blocks(report.steps), *written]
+    return [*doc.paragraphs(title), *facts, *steps_blocks(report.steps), *_written(report)]
 
 
 def _is(measured: str, arch: str) -> bool:
     return bool(measured) and arch.startswith(measured)
+
+
+def _written(report: ExportReport | DeliveryReport) -> list[doc.Block]:
+    if not report.folder:
+        return [*doc.paragraphs("a check failed: nothing was written")]
+    return [*doc.paragraphs(f"written to {report.folder}:"), *doc.items(*report.files)]
 
 
 def steps_blocks(steps: Sequence[ExportStep]) -> list[doc.Block]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from astra_tui.model.visible import visible_inline
+from astra_tui.present.numbers import pluralised
 from astra_tui.tui.widgets.code.annotations import LineMark, MarkKind
 
 _LONGEST = 1000
@@ -50,8 +51,3 @@ def most_severe(marks: Sequence[LineMark], lines: int) -> dict[int, MarkKind]:
 
 def _place(mark: LineMark, lines: int) -> int:
     return min(max(mark.line, 1), max(1, lines)) - 1
-
-
-def pluralised(number: int, word: str) -> str:
-    """A number with its word, "1 hunk" or "2 hunks"."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -11,10 +11,11 @@ from textual.strip import Strip
 
 from astra_tui.model.hunks import LineChange
 from astra_tui.model.visible import Range
+from astra_tui.present.numbers import pluralised
 from astra_tui.tui.text.document import Document, document_of
 from astra_tui.tui.widgets.code.annotations import MarkKind
 from astra_tui.tui.widgets.code.columns import Columns, column_segments, column_titles
-from astra_tui.tui.widgets.code.notes import NoteRow, pluralised
+from astra_tui.tui.widgets.code.notes import NoteRow
 from astra_tui.tui.widgets.code.painting import Layer, code_strip, fit
 from astra_tui.tui.widgets.code.view import CodeView
 from astra_tui.tui.widgets.diff.alignment import Alignment, Pair

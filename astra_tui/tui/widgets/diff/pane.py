@@ -27,7 +27,8 @@ from textual.message import Message
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.hunks import shown_lines, unified_diff
 from astra_tui.model.visible import visible_inline
-from astra_tui.tui.widgets.code.notes import count_marks, pluralised
+from astra_tui.present.numbers import pluralised
+from astra_tui.tui.widgets.code.notes import count_marks
 from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.diff.alignment import (
     Alignment,
