@@ -73,11 +73,14 @@ class Instances:
         ladder = _LADDERS[len(self.dims)]
         ladders = ([n for n in ladder if n in self.offered.get(d, ladder)] for d in self.dims)
         left = list(product(*ladders))
+        was_first = False
         for _ in range(_ROUNDS if left else 0):
             refused = self._refused(left, errors(self._text(left)))
+            is_first = refused == {left[0]}
             left = [sizes for sizes in left if sizes not in refused]
-            if not refused or not left:
-                break
+            if not refused or not left or (is_first and was_first):
+                break  # Twice only the first: it is an error of all sizes, told with one of them.
+            was_first = is_first
         return dict(zip(self.dims, _rectangle(left), strict=True)) if left else {}
 
     def _text(self, tried: Sequence[_Sizes]) -> str:
