@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from astra_tui.cuda_source.effects import fresh_name, is_pure, reads_memory, written_names
-from astra_tui.cuda_source.functions import Function
+from astra_tui.cuda_source.functions import Function, variables_of
 from astra_tui.cuda_source.indices import (
     THREAD,
     IndexReader,
@@ -26,6 +26,7 @@ from astra_tui.cuda_source.syntax import (
     identifiers_in,
     is_barrier,
     line_of,
+    named,
     of_type,
     statements_of,
     text_of,
@@ -141,7 +142,7 @@ class _Widener:
     def widen(self) -> WideLoop:
         """The edits that put the wide loop in place of the loop."""
         self._check_body()
-        lines = self._block(list(self.loop.body))
+        lines = self._block(self._opened(list(self.loop.body)))
         if not self.wide.accesses:
             return self.wide
         tail = self._tail()
@@ -166,6 +167,17 @@ class _Widener:
                 if part.type == "expression_statement" and is_barrier(part):
                     raise refusal(part, "a barrier inside of the loop")
         self._check_accumulators()
+
+    def _opened(self, statements: list[Node]) -> list[Node]:
+        """The statements with those of plain blocks in their place, as names allow it."""
+        opened: list[Node] = []
+        for statement in statements:
+            is_block = statement.type == "compound_statement"
+            opened += self._opened(named(statement)) if is_block else [statement]
+        names = [v.name for s in opened if s.type == "declaration" for v in variables_of(s)]
+        if opened != statements and len(set(names)) < len(names):
+            raise refusal(statements[0], "blocks of the loop declare the same names")
+        return opened
 
     def _check_accumulators(self) -> None:
         """A sum of one thread's own elements may not be what the thread writes to memory."""

@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 
 from astra_tui.emulator.device import Emulator
+from astra_tui.lab.audit.zoo import read_zoo
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.task import load_task
 from astra_tui.playbook import Evidence, propose_all
 from tests.conftest import OracleHere
 from tests.playbook.greedy import Greedy, table
+from tests.playbook.path import GPU
 
 FOLDER = Path(__file__).parent / "unseen"
 FIRES = {
@@ -48,3 +52,18 @@ def test_greedy_run_improves_an_unseen_kernel(name: str, compiler: Compiler) -> 
     # Arithmetic alone is as much in packs, and the loop around them is added.
     most = 1.01 if name == "gelu" else 1.0
     assert last.warp_instructions < most * first.warp_instructions
+
+
+def test_what_is_proposed_on_kernels_of_other_hands_compiles(compiler: Compiler) -> None:
+    """For a GPU, where most moves fire; a sample, and a kernel whose loop has a block within."""
+    zoo = read_zoo(FOLDER.parents[1] / "zoo")
+    kernels = [e for n, e in enumerate(zoo.honest) if n % 9 == 4 or e.id.endswith("a-thread")]
+    fired = set()
+    for entry in kernels:
+        task = zoo.task(entry.task)
+        proposals, _ = propose_all(entry.text, Evidence(task, device=GPU))
+        for proposal in proposals:
+            file = f"{entry.id}, {proposal.plan.move}"
+            compile_source(task, compiler, DEVICE_ATTRIBUTES, proposal.source, file, whole=False)
+            fired.add(proposal.plan.move)
+    assert {"wide_accesses", "overlap_launches"} <= fired
