@@ -23,6 +23,8 @@ from astra_tui.model.launch import PlanError
 from astra_tui.model.task import KernelTask, ValueKind, Values, find_task, load_task
 from tests.conftest import OWN_SOURCES, OracleHere
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 MARK = "// <--"
 

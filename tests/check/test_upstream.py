@@ -28,6 +28,8 @@ from astra_tui.model.task import Acceptance, KernelTask, load_task, upstream_fil
 from tests.packages.wheels import make_wheel, only_index, pin_of
 from tests.upstream_task import BASELINE, LIBRARY, OWN, upstream_task, write_upstream_task
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 ACT = "upstream/include/lib/act.cuh"
 
 
