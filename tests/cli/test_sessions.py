@@ -149,3 +149,13 @@ def test_the_memory_is_listed_exported_and_forgotten(shell: Shell) -> None:
     assert shell.run("memory", "--forget", "all").code == 0
     assert not file.read_bytes()
     assert shell.run("memory", ASTRA_TUI_MEMORY="off").code == 2
+
+
+def test_workloads_from_a_service_s_calls(shell: Shell) -> None:
+    (shell.folder / "calls.csv").write_text("tokens,d,calls,us\n16,4096,9,30\n64,8192,1,10\n")
+    done = shell.run("workloads", "silu_and_mul", "--from", "calls.csv")
+    assert done.code == 0
+    assert "[[workloads]] # 9 calls\ndims = { tokens = 16, d = 4096 }" in done.out
+    assert "weight = 0.75" in done.out
+    missing = shell.run("workloads", "silu_and_mul", "--from", "none.csv")
+    assert (missing.code, "cannot be read" in missing.err) == (2, True)

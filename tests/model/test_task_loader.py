@@ -538,6 +538,14 @@ def test_workloads_may_be_written_as_a_list() -> None:
     assert error.place == Place(1)
 
 
+def test_workloads_may_have_weights() -> None:
+    first, second = "{ dims = { n = 1, m = 2 }, weight = 0.25 }", "{ dims = { n = 2, m = 2 } }"
+    text = f"workloads = [{first}, {second}]\n{_without_workloads()}"
+    assert [w.weight for w in parsed(text).workloads] == [0.25, 1.0]
+    for weight in ("0.0", "-1.0", "inf", "nan"):
+        assert "should be above 0" in error_of(text.replace("0.25", weight)).message
+
+
 # -- what only numbers show ------------------------------------------------------------------------
 
 
