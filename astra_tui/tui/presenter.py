@@ -93,6 +93,8 @@ class Presenter:
         self._stage: StageBegan | None = None
         self._since = 0.0
         self._awaited: dict[str, Question] = {}
+        self._urgent = asyncio.Event()
+        """Something came that is to be shown without waiting for more."""
         self._streams: dict[str, str] = {}
         self._log: deque[LogEntry] = deque(maxlen=LOG_LENGTH)
         self._rounds_timed: dict[str, RoundsTimed] = {}
@@ -106,13 +108,21 @@ class Presenter:
             while not self._ended or self._changed.is_set():
                 await self._changed.wait()
                 wait = self._shown_at + self._tick - self._clock()
-                await asyncio.sleep(max(GATHER_SECONDS, min(wait, self._tick)))
+                await self._gather(max(GATHER_SECONDS, min(wait, self._tick)))
                 self._changed.clear()
                 self.refresh()
         finally:
             reading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await reading
+
+    async def _gather(self, seconds: float) -> None:
+        """Waits while more may come; a plan or a question is waited for by someone."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._urgent.wait()
+                await asyncio.sleep(GATHER_SECONDS)
+        self._urgent.clear()
 
     @property
     def ended(self) -> bool:
@@ -222,6 +232,8 @@ class Presenter:
 
     def _follow(self, event: Event) -> None:
         """Keeps what the state does not hold: who writes what, and who is waited for."""
+        if isinstance(event, PlanProposed | AnswerAwaited):
+            self._urgent.set()
         match event:
             case StageBegan():
                 self._stage, self._since, self._sweep = event, self._clock(), ""

@@ -60,7 +60,9 @@ async def test_source_and_profile_of_a_plan_are_those_of_its_base(saved: Path) -
 
 def test_the_question_keeps_risk_and_prediction_where_there_is_little_room() -> None:
     question = Question("1.0.plan", ApprovalGate.PLAN, 1, 0, PLAN.hash)
-    wide, narrow = (_question_line(question, PLAN, "", Phrase(""), width) for width in (200, 80))
+    wide, narrow = (
+        _question_line(question, PLAN, PLAN.title, "", Phrase(""), width) for width in (200, 80)
+    )
     assert PLAN.title in "".join(s.text for s in wide)
     text = "".join(s.text for s in narrow)
     assert line_cells(narrow) <= 80

@@ -21,8 +21,8 @@ from astra_tui.sessions.client import EngineClient, user_at_terminal
 from astra_tui.sessions.reading import read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell, open_terminal, read_terminal
 from tests.cli.conftest import shell  # noqa: F401 - a fixture
-from tests.cli.engineer import _take_terminal
 from tests.quick import SMALL_WORKLOAD, write_quick_task
+from tests.warm import take_terminal
 
 PATIENCE = 2.5
 """Seconds without output after which someone presses a key again.
@@ -50,7 +50,7 @@ class Sitting:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            preexec_fn=_take_terminal,
+            preexec_fn=take_terminal,
         )
         os.close(theirs)
 
