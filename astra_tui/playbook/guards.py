@@ -12,7 +12,6 @@ from astra_tui.cuda_source.functions import Function, Variable
 from astra_tui.cuda_source.indices import GLOBAL_THREAD, IndexReader
 from astra_tui.cuda_source.syntax import (
     bare,
-    called_name,
     contains,
     field,
     of_type,
@@ -25,7 +24,6 @@ from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.invariance import plain_locals
 from astra_tui.playbook.kernel_text import KernelText
 
-_MEETING = ("__sync", "__shfl", "__ballot", "__any", "__all", "__match", "__reduce")
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -47,10 +45,10 @@ def _edits(source: KernelText, kernel: Function) -> list[Edit]:
         rest = f"{name} < {text_of(bound)}; {name} += ({kind})gridDim.x * blockDim.x)"
         heads = _heads(source.data, variable.declaration, statement, (start, rest))
         body, after = field(statement, "consequence"), statements[number + 1 :]
-        if operator == "<" and not after and _is_plain([body]):
+        if operator == "<" and not after and _is_plain(source, [body]):
             return [heads[0], Edit(statement.start_byte, body.start_byte, f"{heads[1]} ")]
         leaves = [s.type for s in statements_of(body)] == ["return_statement"]
-        if operator == ">=" and after and leaves and _is_plain(after):
+        if operator == ">=" and after and leaves and _is_plain(source, after):
             deeper = [e for s in after for e in _deeper(source.data, s)]
             end = after[-1].end_byte
             return [heads[0], put(statement, f"{heads[1]} {{"), *deeper, Edit(end, end, " }")]
@@ -94,13 +92,12 @@ def _guarded(kernel: Function, statement: Node) -> tuple[Variable, str, Node] | 
     return variable, operator, right
 
 
-def _is_plain(statements: list[Node]) -> bool:
+def _is_plain(source: KernelText, statements: list[Node]) -> bool:
     """Whether threads neither leave in them nor meet."""
     jumps = ("return_statement", "goto_statement", "break_statement", "continue_statement")
     for statement in statements:
         if next(of_type(statement, *jumps), None) is not None:
             return False
-        calls = of_type(statement, "call_expression")
-        if any(called_name(call).startswith(_MEETING) for call in calls):
+        if source.meeting(statement) is not None:
             return False
     return True

@@ -49,7 +49,10 @@ def _along_x(kernel: Function, launch: Launch) -> Iterator[SingleIteration]:
         return
     for loop in flat_loops(kernel):
         bound = plan_value(loop.bound, kernel, launch)
-        if bound is not None and launch.grid[0] == Call("ceil_div", (bound, launch.block[0])):
+        if bound is None:
+            continue
+        counts = (bound, Call("max", (bound, Integer(1))))
+        if any(launch.grid[0] == Call("ceil_div", (c, launch.block[0])) for c in counts):
             yield SingleIteration(loop, launch, None, always=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.effects import all_names
 from astra_tui.cuda_source.functions import Function, Variable, functions_of
-from astra_tui.cuda_source.syntax import field, named, of_type, parse, text_of
+from astra_tui.cuda_source.syntax import called_name, field, named, of_type, parse, text_of
 from astra_tui.model.digest import content_hash
 from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
 from astra_tui.model.launch.expression import Expression, split_pointer
@@ -18,6 +19,9 @@ from astra_tui.model.launch.scope import NULL
 from astra_tui.playbook.edits import Edit, apply, replace, rewritten
 
 _PLAN_WIDTH = 96
+_MEETING = ("__sync", "__shfl", "__ballot", "__any", "__all", "__match", "__reduce", "__activemask")
+_TOGETHER = re.compile(rf"\b(?:{'|'.join(_MEETING)})|\b(?:threadIdx|blockIdx|__shared__|asm)\b")
+"""What says that the threads of a block meet, share memory, or know their place in it."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,32 @@ class KernelText:
         """The tensor arguments and workspaces that a pointer parameter stands for."""
         pointers = map(split_pointer, self.passed(kernel, parameter))
         return frozenset(p[0].id for p in pointers if p is not None and p[0].id != NULL)
+
+    def meeting(self, node: Node) -> Node | None:
+        """The first call at or below a node in which threads may meet or know their place, also
+        within functions and macros of the source.
+        """
+        names = self._together
+        return next(
+            (c for c in of_type(node, "call_expression")
+             if called_name(c).startswith(_MEETING) or called_name(c) in names), None
+        )  # fmt: skip
+
+    @cached_property
+    def _together(self) -> frozenset[str]:
+        """Functions and macros in which threads meet or know their place, directly or by others."""
+        texts = {f.name: text_of(f.body) for f in self.functions if not f.is_kernel}
+        for macro in of_type(self.root, "preproc_function_def", "preproc_def"):
+            texts[text_of(field(macro, "name"))] = text_of(macro.child_by_field_name("value"))
+        found = {name for name, text in texts.items() if _TOGETHER.search(text)}
+        while True:
+            called = {
+                name for name, text in texts.items()
+                if name not in found and found & set(re.findall(r"\w+", text))
+            }  # fmt: skip
+            if not called:
+                return frozenset(found)
+            found |= called
 
     def changed(self, edits: Iterable[Edit], plan: LaunchPlan | None = None) -> str:
         """The source after edits of the code and, if given, with another launch plan."""

@@ -84,6 +84,8 @@ class WideLoop:
     """Pointer parameters that have to be aligned."""
     divisible: dict[str, None] = field(default_factory=dict)
     """Integer parameters that have to be whole packs."""
+    has_tail: bool = False
+    """Whether a loop over single elements follows, which needs threads where no pack does."""
 
 
 def widen_loops(
@@ -146,6 +148,7 @@ class _Widener:
         if not self.wide.accesses:
             return self.wide
         tail = self._tail()
+        self.wide.has_tail = bool(tail)
         self.wide.divisible = self.indices.divisible
         indent = indentation(self.source.data, self.loop.node)
         text = "\n".join([*self._head(), indented_lines(lines), "}", *tail])

@@ -18,6 +18,7 @@ from astra_tui.playbook.moves.reciprocal import NEGLIGIBLE, Reciprocal
 from astra_tui.playbook.moves.row_grid import RowGrid
 from astra_tui.playbook.moves.row_in_registers import RowInRegisters
 from astra_tui.playbook.moves.store_early import StoreEarly
+from astra_tui.playbook.moves.wide_accesses import WideAccesses
 from tests.playbook.path import GPU
 
 
@@ -411,3 +412,23 @@ def test_a_guard_becomes_a_loop_on_the_same_lines(body: str) -> None:
 def test_a_guard_that_does_more_stays(body: str) -> None:
     before = flattened(body, DIVIDED_PLAN)
     assert guards_as_loops(before).text == before.text
+
+
+def test_fewer_elements_than_a_pack_has_keep_a_block(evidence: Evidence) -> None:
+    body = f"{PLACE}\n  if (i < d) out[i] = in[i];"
+    plan = "k<T> grid=ceil_div(d, 128) block=128 args=(out, input, d)"
+    answer = WideAccesses().propose(flattened(body, plan), evidence)
+    assert isinstance(answer, Proposal)
+    assert "grid=ceil_div(max(d // width, 1), 128)" in answer.source
+
+
+def test_threads_that_meet_in_a_function_keep_their_rows(evidence: Evidence) -> None:
+    text = flattened(f"{WIDE_ROW}\n  sum_of(1.0f);").text
+    helper = "__device__ float sum_of(float v) {\n  __syncthreads();\n  return v;\n}\n"
+    source_ = KernelText.read(
+        text.replace("template <typename T>", f"{helper}template <typename T>")
+    )
+    for move in (FlatGrid(), PackRows()):
+        answer = move.propose(source_, evidence)
+        assert isinstance(answer, NotApplicable)
+        assert "meet" in answer.reason

@@ -39,7 +39,6 @@ from astra_tui.playbook.invariance import plain_locals
 from astra_tui.playbook.kernel_text import KernelText, with_parameters
 from astra_tui.playbook.launching import all_of, in_place, is_fallback, plan_value, with_branch
 from astra_tui.playbook.loops import loops_of
-from astra_tui.playbook.moves.pack_rows import MEETING
 from astra_tui.playbook.moves.wide_accesses import WideAccesses
 
 _ROW_OF_TWO = of_atom("blockIdx.y") * of_atom("gridDim.x") + of_atom("blockIdx.x")
@@ -96,7 +95,7 @@ class FlatGrid:
                 try:
                     if is_fallback(source.plan, launch):
                         raise _Unsuitable("this is the fallback of a specialised kernel")
-                    rows = _read(kernel, launch)
+                    rows = _read(source, kernel, launch)
                 except _Unsuitable as reason:
                     reasons.append(f"{kernel.name}: {reason}")
                     continue
@@ -126,8 +125,8 @@ class FlatGrid:
         return Proposal(plan, _rewrite(source, rows, int(block.chosen[0])))
 
 
-def _read(kernel: Function, launch: Launch) -> _Rows:
-    _check(kernel)
+def _read(source: KernelText, kernel: Function, launch: Launch) -> _Rows:
+    _check(source, kernel)
     shares = tuple(_shares(kernel, launch))
     if not shares:
         raise _Unsuitable("no loop in which threads take the elements of a row")
@@ -147,11 +146,11 @@ def _read(kernel: Function, launch: Launch) -> _Rows:
     return _Rows(kernel, launch, shares, row_uses, rows, across)
 
 
-def _check(kernel: Function) -> None:
+def _check(source: KernelText, kernel: Function) -> None:
     """Threads may not know each other."""
-    for call in of_type(kernel.body, "call_expression"):
-        if text_of(field(call, "function")).startswith(MEETING):
-            raise _Unsuitable(f"line {line_of(call)}: the threads of a block meet")
+    call = source.meeting(kernel.body)
+    if call is not None:
+        raise _Unsuitable(f"line {line_of(call)}: the threads of a block meet")
     shared = next((v for v in kernel.locals if v.is_shared), None)
     if shared is not None:
         raise _Unsuitable(f"line {line_of(shared.declaration)}: the threads share memory")

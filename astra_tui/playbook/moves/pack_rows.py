@@ -11,7 +11,6 @@ from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.indices import BLOCK_THREADS, THREAD, IndexReader
 from astra_tui.cuda_source.syntax import (
-    called_name,
     contains,
     field,
     line_of,
@@ -29,8 +28,6 @@ from astra_tui.playbook.grids import grid_uses, head_declarations
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import map_launches, plan_value
 from astra_tui.playbook.loops import Loop, loops_of
-
-MEETING = ("__sync", "__shfl", "__ballot", "__any", "__all", "__match", "__reduce", "__activemask")
 
 
 class _Unsuitable(Exception):
@@ -67,7 +64,9 @@ class PackRows:
             taken = source.names()
             try:
                 packed = {
-                    id(e): _packed(k, e, taken) for k in together for e in source.launches_of(k)
+                    id(e): _packed(source, k, e, taken)
+                    for k in together
+                    for e in source.launches_of(k)
                 }
             except _Unsuitable as reason:
                 reasons.append(str(reason))
@@ -115,8 +114,8 @@ def _with_same_arguments(source: KernelText, kernel: Function) -> list[Function]
     return [k for k in source.kernels if mine & {e.args for e in source.launches_of(k)}]
 
 
-def _packed(kernel: Function, launch: Launch, taken: set[str]) -> _Packed:
-    _check_kernel(kernel)
+def _packed(source: KernelText, kernel: Function, launch: Launch, taken: set[str]) -> _Packed:
+    _check_kernel(source, kernel)
     size = launch.block[0]
     if len(launch.block) != 1 or not isinstance(size, Integer) or size.value < 64:
         raise _Unsuitable(f"line {launch.place.line}: the block is no fixed number of warps")
@@ -150,11 +149,11 @@ def _row_loops(kernel: Function) -> list[Loop]:
     ]  # fmt: skip
 
 
-def _check_kernel(kernel: Function) -> None:
+def _check_kernel(source: KernelText, kernel: Function) -> None:
     """Threads may know each other by nothing but their share of the row. Raises _Unsuitable."""
-    for call in of_type(kernel.body, "call_expression"):
-        if called_name(call).startswith(MEETING):
-            raise _Unsuitable(f"line {line_of(call)}: the threads of a block meet")
+    call = source.meeting(kernel.body)
+    if call is not None:
+        raise _Unsuitable(f"line {line_of(call)}: the threads of a block meet")
     shared = next((v for v in kernel.locals if v.is_shared), None)
     if shared is not None:
         raise _Unsuitable(

@@ -210,7 +210,8 @@ def _rewrite(source: KernelText, found: _Widened, evidence: Evidence) -> str:
         launch, kernel=wide_name, template_args=(*launch.template_args, Name(found.width.name))
     )
     if evidence.timed:
-        wide = replace(wide, grid=_grid_of_packs(kernel, launch, Name(found.width.name)))
+        least = int(any(loop.has_tail for loop in found.loops))
+        wide = replace(wide, grid=_grid_of_packs(kernel, launch, Name(found.width.name), least))
     plan = with_branch(source.plan, launch, wide, found.condition, (found.width,))
     first = min(source.functions, key=lambda f: f.outer.start_byte).outer
     edits = [
@@ -222,8 +223,10 @@ def _rewrite(source: KernelText, found: _Widened, evidence: Evidence) -> str:
     return without_single_iterations(changed, (wide_name,)) if evidence.timed else changed
 
 
-def _grid_of_packs(kernel: Function, launch: Launch, width: Name) -> tuple[Expression, ...]:
-    """The grid, with a thread for each pack where it had one for each element."""
+def _grid_of_packs(
+    kernel: Function, launch: Launch, width: Name, least: int
+) -> tuple[Expression, ...]:
+    """The grid, with a thread for each pack in place of each element; `least` blocks at least."""
     loops = flat_loops(kernel)
     if not loops or other_grid_use(kernel, loops, "x") is not None:
         return launch.grid
@@ -231,7 +234,10 @@ def _grid_of_packs(kernel: Function, launch: Launch, width: Name) -> tuple[Expre
 
     def of_packs(part: Expression) -> Expression:
         if isinstance(part, Call) and part.function == "ceil_div" and part.args[0] in bounds:
-            return Call("ceil_div", (Binary("//", part.args[0], width), part.args[1]))
+            packs: Expression = Binary("//", part.args[0], width)
+            if least:
+                packs = Call("max", (packs, Integer(1)))
+            return Call("ceil_div", (packs, part.args[1]))
         return part
 
     first, *others = launch.grid
