@@ -7,17 +7,20 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from astra_tui.lab.check.inputs import draw_inputs, scalars_of
+from astra_tui.lab.check.inputs import DrawnInputs, draw_inputs, scalars_of
 from astra_tui.lab.check.layout import layouts_of
 from astra_tui.lab.check.runner import NoSuchCase, select_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.model.dtypes import DType
 from astra_tui.model.encoding import decode
-from astra_tui.model.task import ArgumentRole, ExtraCase, KernelTask, load_task
+from astra_tui.model.task import ArgumentRole, ExtraCase, KernelTask, find_task, load_task
 
 TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")
 
@@ -166,3 +169,35 @@ def test_an_added_case_never_replaces_one_of_the_floor_suite(
     cases = {c.id: c for c in build_suite(replace(task, cases=(easy, *task.cases)))}
     assert cases["float16/typical"].dims == {"tokens": 16, "d": 512}
     assert cases["float16/typical (added)"].dims == {"tokens": 1, "d": 1}
+
+
+def test_inputs_that_are_kept_are_those_that_are_drawn() -> None:
+    silu = find_task("silu_and_mul")
+    case = next(c for c in build_suite(silu, 5) if c.name == "typical")
+    drawn, kept = draw_inputs(silu, case), DrawnInputs(silu)
+    for _ in range(2):
+        again = kept.of(case)
+        assert again.scalars == drawn.scalars
+        for name, bits in drawn.tensors.items():
+            assert np.array_equal(again.tensors[name], bits)
+            with pytest.raises(ValueError, match="read-only"):
+                again.tensors[name][...] = 0
+    assert kept.of(case) is again
+
+
+@given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=8, unique=True), max_size=8))
+def test_parts_of_an_input_are_drawn_once_and_read_alike(reads: list[list[int]]) -> None:
+    every = np.random.default_rng(1).integers(0, 256, 64 * 40 + 64, np.uint8)
+    asked: list[int] = []
+
+    def draw(first: Any, size: int) -> Any:
+        asked.extend(first.tolist())
+        return every[first[:, None] + np.arange(size)]
+
+    kept = DrawnInputs(find_task("silu_and_mul"))
+    for read in reads:
+        first = np.array(read) * 64
+        assert np.array_equal(
+            kept.read("x", draw, first, 64), every[first[:, None] + np.arange(64)]
+        )
+    assert sorted(asked) == sorted({64 * k for read in reads for k in read})

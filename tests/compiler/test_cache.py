@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.lab.cache import PRUNE_EVERY, ContentCache, cache_root, content_key
+from astra_tui.lab.cache import PRUNE_EVERY, ContentCache, Kept, cache_root, content_key
 from tests.compiler.cache_writer import KEYS, value_of
 from tests.compiler.helpers import HERE, PATIENT
 
@@ -236,3 +236,21 @@ def test_many_short_processes_cannot_fill_the_disk(tmp_path: Path) -> None:
 
 def test_pruning_an_absent_cache_is_fine(tmp_path: Path) -> None:
     ContentCache("some", tmp_path / "absent").prune()
+
+
+@given(st.lists(st.integers(0, 9), max_size=60))
+def test_what_is_kept_in_memory_fits_and_is_what_was_used_last(keys: list[int]) -> None:
+    kept: Kept[str] = Kept(100)
+    expected: dict[int, int] = {}
+    for key in keys:
+        known = kept.get(key)
+        assert known == (str(key) if key in expected else None)
+        if known is None:
+            kept.put(key, str(key), 7 * key)
+        expected[key] = expected.pop(key, 7 * key)
+        while sum(expected.values()) > 100:
+            expected.pop(next(iter(expected)))
+        assert {k for k in range(10) if k in kept} == expected.keys()
+        assert kept.bytes == sum(expected.values())
+    kept.put("too large", "", 101)
+    assert "too large" not in kept
