@@ -486,14 +486,17 @@ def page(rows: list[Row]) -> str:
         "| loads | its task.toml and launch plan are valid |",
         "| compiled | all its instantiations compile by NVRTC |",
         f"| ran | {_listed(CASES)} of its suite (the first in each element type) run on the "
-        "emulator with no finding: no race, no access out of bounds, no read of what is not "
+        f"emulator, with at most {MOST_ROWS} of rows that do not depend on each other (`rows` in "
+        "task.toml), with no finding: no race, no access out of bounds, no read of what is not "
         "written, nothing unsupported |",
         "| agrees | the same outputs agree with the float64 reference that the draft wrote because "
         f"it recognised the operator; `{NO_REFERENCE}` where it wrote none |",
         "",
         "A shape or role that the draft guessed wrong can compile and can run: 34 drawn drafts "
         "were [compared with their launchers](#drafts-against-their-launchers) by hand. The cases "
-        "are those of `astra-tui check DRAFT --case NAME`.",
+        "are those of `astra-tui check DRAFT --case NAME`, which runs all their rows. CPU seconds "
+        "are those of all processes, from reading the file to the last comparison, with nothing in "
+        "the compiler's cache, on a machine that does other work too.",
         "",
         f"Made with {'; '.join(made)}; C++20. `make upstream` fetches the packages and makes this "
         "page again.",
