@@ -138,7 +138,8 @@ def main() -> None:
     parser.add_argument("versions", nargs="+")
     parser.add_argument("--tokenizer", required=True)
     options = parser.parse_args()
-    result: Entry = {"environment": environment.describe(), "prices": PRICES, "versions": []}
+    about = {**environment.describe(), "command": "python prompt_sizes.py"}
+    result: Entry = {"environment": about, "prices": PRICES, "versions": []}
     with subprocess.Popen(
         [sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True
     ) as process:

@@ -17,6 +17,7 @@ from pathlib import Path
 from commands_page import command_sections, exit_code_table
 from gate_page import audit_sections, kind_table
 from json_page import answer_sections, part_sections
+from team_page import prompt_table, small_model_tables, study_tables
 
 from astra_tui.emulator.opcodes import OPCODES, REFUSED
 from astra_tui.model.dtypes import FLOATS, DType
@@ -121,6 +122,8 @@ PAGES: Mapping[str, Parts] = {
     "emulator.md": {"opcodes": opcode_table, "refused": refusal_table, "findings": finding_table},
     "commands.md": {"commands": command_sections, "exit codes": exit_code_table},
     "server-faults.md": {"faults": fault_table},
+    "agents.md": {"prompt sizes": prompt_table, "small model": small_model_tables},
+    "study.md": {"gates": study_tables("gates")},
     "gate.md": {"kinds": kind_table, "audits": audit_sections},
     "json.md": {"answers": answer_sections, "parts": part_sections},
 }

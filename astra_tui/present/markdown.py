@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterable
 
 from astra_tui.model.hunks import unified_diff
 from astra_tui.present import document as doc
@@ -23,7 +24,8 @@ def as_markdown(document: doc.Document) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _blocks(blocks: tuple[doc.Block, ...], level: int) -> str:
+def blocks_as_markdown(blocks: Iterable[doc.Block], level: int) -> str:
+    """Parts of a document; headings of sections begin at this level."""
     return "\n\n".join(_block(block, level) for block in blocks)
 
 
@@ -41,7 +43,7 @@ def _block(block: doc.Block, level: int) -> str:
         case doc.Listing(heading, lines):
             return _fenced("\n".join([heading] * bool(heading) + [p.words for p in lines]), "")
         case doc.Entry(line, blocks):
-            inner = textwrap.indent(_blocks(blocks, level), "  ")
+            inner = textwrap.indent(blocks_as_markdown(blocks, level), "  ")
             return f"- {_line(line)}\n\n{inner}" if inner else f"- {_line(line)}"
         case doc.Figure(title, description):
             return f"Drawn in the HTML file: **{_plain(title)}**. {_plain(description)}"
@@ -51,9 +53,9 @@ def _block(block: doc.Block, level: int) -> str:
             diff = unified_diff(old, new, old_name, new_name)
             return _fenced(diff, "diff") if diff else "Both sources are the same."
         case doc.Details(summary, blocks):
-            return f"**{_plain(summary)}**\n\n{_blocks(blocks, level)}"
+            return f"**{_plain(summary)}**\n\n{blocks_as_markdown(blocks, level)}"
         case doc.Section(title, _, blocks):
-            return f"{'#' * level} {_plain(title)}\n\n{_blocks(blocks, level + 1)}"
+            return f"{'#' * level} {_plain(title)}\n\n{blocks_as_markdown(blocks, level + 1)}"
 
 
 def _table(block: doc.Table) -> str:

@@ -32,7 +32,7 @@ from astra_tui.model.task import load_task
 from astra_tui.sessions.integrity import read_session
 from tests.conftest import ROOT
 from tests.llm.conftest import SERVER, Scripted
-from tests.llm_team.conftest import Ran, run_engine
+from tests.llm_team.conftest import Ran, planning, proposed, run_engine
 from tests.llm_team.server_faults import FAULTS
 from tests.quick import write_quick_task
 
@@ -44,15 +44,17 @@ MOST_ROUNDS_LOST = 1
 ON_THE_WAY: tuple[Entry, ...] = (
     {**FAULTS["503"], "when": {"system": "profiling"}},
     {**FAULTS["no answer"], "when": {"user": "planning, round 1"}},
-    {"forward": True, "after": 40, "when": {"user": "planning, round 1"}},
+    {**FAULTS["declined"], "when": {"user": "planning, round 1"}},
+    planning(proposed("read pairs"), when={"user": "planning, round 2"}),
     {**FAULTS["not JSON"], "when": {"system": "coding"}},
-    {**FAULTS["a page"], "when": {"user": "planning, round 2"}},
-    {**FAULTS["413"], "when": {"user": "planning, round 3"}, "times": 3},
-    {**FAULTS["429"], "when": {"user": "planning, round 4"}},
-    {**FAULTS["declined"], "when": {"user": "planning, round 4"}},
-    {**FAULTS["error in the stream"], "when": {"system": "coding"}},
+    {**FAULTS["413"], "when": {"user": "planning, round 3"}, "times": 2},
+    {"forward": True, "after": 20, "when": {"user": "planning, round 4"}},
+    {**FAULTS["a page"], "when": {"user": "planning, round 4"}},
+    {**FAULTS["429"], "when": {"user": "planning, round 5"}},
 )
-"""Each once, but for the refusals that cost a whole round; the other calls reach the model."""
+"""Each once, but for the refusals that cost a whole round. The other calls reach the model, and the
+plan of round 2 is a script's, so that the model is asked for code.
+"""
 
 
 class Patient:
@@ -102,7 +104,7 @@ def play(
     made, sent = ran.of(ExchangeMade), ran.of(CallReserved)
     usage, (closed,) = ran.state.usage, ran.of(SessionClosed)
     row: Entry = {
-        "faults": [f"{e.get('fault', 'breaks off')}: {e['when']}" for e in faults],
+        "output_tokens": options.tokens,
         "reason": closed.reason.value,
         "message": closed.message,
         "rounds": [round_row(ran, r) for r in ran.state.rounds[1:]],
@@ -124,7 +126,8 @@ def play(
     assert not usage.reserved, "a call was not settled"
     assert row["requests"] == row["sendings"], "the journal and the server count differently"
     assert usage.tokens == sum(e.input_tokens + e.output_tokens for e in made)
-    assert all(e.input_tokens for e in made if e.reply or not e.error), "a call is not charged"
+    spoke = [e for e in made if how_it_ended(e) != "failed"]
+    assert all(e.input_tokens and e.output_tokens for e in spoke), "a call is not charged"
     assert read_session(folder).state.digest() == ran.state.digest()
     return row
 
@@ -149,7 +152,7 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--only", choices=("plain", "faults"))
     options = parser.parse_args()
-    result: Entry = {"environment": environment.describe()}
+    result: Entry = {"environment": {**environment.describe(), "command": "python small_model.py"}}
     if options.file.exists():
         result = json.loads(options.file.read_text(encoding="utf-8"))
     runs = {"plain": (), "faults": ON_THE_WAY}
@@ -159,7 +162,6 @@ def main() -> int:
         assert scripted.stdout is not None
         server = Scripted(scripted.stdout.readline().split()[1])
         result["server"] = {key: value for key, value in about.items() if key != "url"}
-        result["output_tokens"] = options.tokens
         for name, faults in runs.items():
             if options.only in (None, name):
                 with tempfile.TemporaryDirectory() as place:
