@@ -123,7 +123,7 @@ PAGES: Mapping[str, Parts] = {
     "commands.md": {"commands": command_sections, "exit codes": exit_code_table},
     "server-faults.md": {"faults": fault_table},
     "agents.md": {"prompt sizes": prompt_table, "small model": small_model_tables},
-    "study.md": {"gates": study_tables("gates")},
+    "study.md": {"gates": study_tables("gates"), "small model": study_tables("small_model")},
     "gate.md": {"kinds": kind_table, "audits": audit_sections},
     "json.md": {"answers": answer_sections, "parts": part_sections},
 }
