@@ -12,6 +12,7 @@ import platform
 import socket
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 from astra_tui.engine.loop import Engine
@@ -25,6 +26,7 @@ from astra_tui.model.events import (
     DecisionTaken,
     Event,
     Paused,
+    SessionClosed,
     StopReason,
     Transient,
 )
@@ -44,6 +46,9 @@ from astra_tui.sessions.wire import (
 
 DISCONNECT_SECONDS = 5.0
 """How long front ends have, once the session is closed, to read the end of it."""
+
+CONNECT_SECONDS = 5.0
+"""How long whoever started an engine has to reach it, where its run ends before."""
 
 _LOOKS = 20
 """How often in `linger_seconds` it is checked whether a front end is connected."""
@@ -74,6 +79,7 @@ class Server:
         self._connections: dict[asyncio.Task[None], Peer] = {}
         self._awaited: dict[str, AnswerAwaited] = {}
         self._last_event = 0.0
+        self._was_met = asyncio.Event()
         self._listening: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -111,9 +117,14 @@ class Server:
             self._tail.close()
 
     async def serve(self) -> None:
-        """Runs the engine to its end, for an engine process that shows nothing itself."""
-        async for _ in self.run():
-            pass
+        """Runs the engine to its end, for an engine process that shows nothing itself.
+
+        A run that is over at once still tells it to whoever started it and is on the way here.
+        """
+        async for event in self.run():
+            if isinstance(event, SessionClosed):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._was_met.wait(), CONNECT_SECONDS)
 
     # -- the socket ------------------------------------------------------------------------------
 
@@ -187,6 +198,7 @@ class Server:
         try:
             if greeting.follows:
                 self._follow(peer)
+                self._was_met.set()
             async for message in messages:
                 peer.reply(await self._requests.carry_out(message, greeting.by))
             await peer.finish(DISCONNECT_SECONDS)
