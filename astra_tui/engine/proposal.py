@@ -441,10 +441,9 @@ class Proposal:
         if any(self._compiled(attempt) for attempt in self._state.attempts[:-1]):
             return
         brief = self.context.brief(self.place)
-        known = {c.id for c in self.record.state.cases}
         for case in await self.context.team.cases(brief, self._plan, text):
-            if case.id not in known:
-                known.add(case.id)
+            # Looked up now: another plan of the round may have added it while the agent wrote.
+            if case.id not in {known.id for known in self.record.state.cases}:
                 self.record.emit(CaseAdded(case, self.context.team.author_of(Role.TESTING)))
 
     def _compiled(self, attempt: CodeWritten | CodeFailed) -> bool:
