@@ -29,10 +29,8 @@ from astra_tui.model.task.dims import dim_sources
 Shape = tuple[int, ...]
 
 _TENSOR = re.compile(r"(?:torch\.)?(\w+)\[([\d, ]*)\]")
-_TYPES = {
-    "c10::Half": "float16", "c10::BFloat16": "bfloat16", "float": "float32", "double": "float64",
-    "half": "float16",
-}  # fmt: skip
+_TYPES = {name: d.value for d in DType for name in (d.torch_cuda, *d.spellings)}
+"""Element types by the names that C++ and PyTorch's profiler have for them."""
 _CHAIN_LIMIT = 1 << 28
 """Bytes of a file that is read."""
 

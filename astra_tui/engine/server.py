@@ -48,7 +48,7 @@ DISCONNECT_SECONDS = 5.0
 """How long front ends have, once the session is closed, to read the end of it."""
 
 CONNECT_SECONDS = 5.0
-"""How long whoever started an engine has to reach it, where its run ends before."""
+"""How long the one who started an engine has to reach it, where its run ends before."""
 
 _LOOKS = 20
 """How often in `linger_seconds` it is checked whether a front end is connected."""
@@ -119,7 +119,7 @@ class Server:
     async def serve(self) -> None:
         """Runs the engine to its end, for an engine process that shows nothing itself.
 
-        A run that is over at once still tells it to whoever started it and is on the way here.
+        A run that is over at once still tells its end to the one who started it.
         """
         async for event in self.run():
             if isinstance(event, SessionClosed):

@@ -112,7 +112,8 @@ def test_the_widest_range_of_a_type_is_drawn_evenly(seed: int, dtype: DType) -> 
     bits = drawing.draw(fill(dtype.value, "integers", low, high), seed, 0, np.arange(500))
     drawn = bits.view(dtype.value if dtype is not DType.BOOL else "u1").astype(float)
     high = min(high, 2**63)
-    assert abs(drawn.mean() - (low + high) / 2) < 6 * (high - low) / math.sqrt(12 * 500)
+    deviation = math.sqrt(((high - low + 1.0) ** 2 - 1) / 12)
+    assert abs(drawn.mean() - (low + high) / 2) < 6 * deviation / math.sqrt(500)
 
 
 @given(SEEDS)
