@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
+from typing import TypeVar
 
 from tree_sitter import Node
 
@@ -41,6 +42,8 @@ from astra_tui.model.launch.plan import Step, Verbatim
 from astra_tui.model.launch.resolve import ResolvedLaunch
 from astra_tui.model.plan import Parameter
 from astra_tui.model.task import KernelTask, Workload
+from astra_tui.playbook.api import NotApplicable
+from astra_tui.playbook.kernel_text import KernelText
 
 
 def with_branch(
@@ -198,6 +201,32 @@ def lets_of(sizes: tuple[Expression, ...], plan: LaunchPlan) -> dict[str, Expres
             found[name] = lets[name]
             left += names_in(lets[name])
     return found
+
+
+class Unsuitable(Exception):
+    """Why a kernel or launch stays as it is."""
+
+
+Found = TypeVar("Found")
+
+
+def first_suitable(
+    source: KernelText, move: str, read: Callable[[Function, Launch], Found]
+) -> Found | NotApplicable:
+    """What `read` makes of the first launch that is no fallback and that it finds suitable.
+
+    `read` raises Unsuitable; where no launch is suitable, the reasons are the answer.
+    """
+    reasons: list[str] = []
+    for kernel in source.kernels:
+        for launch in source.launches_of(kernel):
+            try:
+                if is_fallback(source.plan, launch):
+                    raise Unsuitable("this is the fallback of a specialised kernel")
+                return read(kernel, launch)
+            except Unsuitable as reason:
+                reasons.append(f"{kernel.name}: {reason}")
+    return NotApplicable(move, "; ".join(dict.fromkeys(reasons)) or "no kernel")
 
 
 def is_fallback(plan: LaunchPlan, launch: Launch) -> bool:

@@ -20,11 +20,13 @@ from astra_tui.playbook.edits import Edit, rewritten
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText, with_parameters
-from astra_tui.playbook.launching import all_of, is_fallback, plan_value, with_branch
-
-
-class _Unsuitable(Exception):
-    """Why a kernel divides as it does."""
+from astra_tui.playbook.launching import (
+    Unsuitable,
+    all_of,
+    first_suitable,
+    plan_value,
+    with_branch,
+)
 
 
 @dataclass(frozen=True)
@@ -49,18 +51,10 @@ class CheapDivision:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The first launch whose kernel divides its flat index by a size."""
-        reasons: list[str] = []
-        for kernel in source.kernels:
-            for launch in source.launches_of(kernel):
-                try:
-                    if is_fallback(source.plan, launch):
-                        raise _Unsuitable("this is the fallback of a specialised kernel")
-                    found = _read(kernel, launch)
-                except _Unsuitable as reason:
-                    reasons.append(f"{kernel.name}: {reason}")
-                    continue
-                return self._proposal(source, evidence, found)
-        return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
+        found = first_suitable(source, self.name, _read)
+        if isinstance(found, NotApplicable):
+            return found
+        return self._proposal(source, evidence, found)
 
     def _proposal(self, source: KernelText, evidence: Evidence, found: _Divided) -> Proposal:
         plan = Plan(
@@ -82,13 +76,13 @@ class CheapDivision:
 def _read(kernel: Function, launch: Launch) -> _Divided:
     nodes = tuple(_divisions(kernel))
     if not nodes:
-        raise _Unsuitable("no division of a thread's flat index")
+        raise Unsuitable("no division of a thread's flat index")
     sizes = {plan_value(field(n, "right"), kernel, launch) for n in nodes}
     size = sizes.pop() if len(sizes) == 1 else None
     if size is None or isinstance(size, Integer):
-        raise _Unsuitable(f"line {line_of(nodes[0])}: the plan cannot say what it divides by")
+        raise Unsuitable(f"line {line_of(nodes[0])}: the plan cannot say what it divides by")
     if len(launch.grid) != 1 or len(launch.block) != 1:
-        raise _Unsuitable(f"line {launch.place.line}: the launch is not one row of blocks")
+        raise Unsuitable(f"line {launch.place.line}: the launch is not one row of blocks")
     return _Divided(kernel, launch, nodes, size)
 
 

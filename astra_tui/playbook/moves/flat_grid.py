@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 from tree_sitter import Node
 
@@ -37,17 +37,20 @@ from astra_tui.playbook.evidence import places_of
 from astra_tui.playbook.grids import head_declarations, over_grid, over_row
 from astra_tui.playbook.invariance import plain_locals
 from astra_tui.playbook.kernel_text import KernelText, with_parameters
-from astra_tui.playbook.launching import all_of, in_place, is_fallback, plan_value, with_branch
+from astra_tui.playbook.launching import (
+    Unsuitable,
+    all_of,
+    first_suitable,
+    in_place,
+    plan_value,
+    with_branch,
+)
 from astra_tui.playbook.loops import loops_of
 from astra_tui.playbook.moves.wide_accesses import WideAccesses
 
 _ROW_OF_TWO = of_atom("blockIdx.y") * of_atom("gridDim.x") + of_atom("blockIdx.x")
 _BLOCKS = (256, 128, 512, 64, 1024)
 _BUILT_IN = ("threadIdx", "blockIdx", "blockDim", "gridDim")
-
-
-class _Unsuitable(Exception):
-    """Why a launch keeps its rows apart."""
 
 
 @dataclass(frozen=True)
@@ -89,21 +92,12 @@ class FlatGrid:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The first launch of a kernel whose threads never meet."""
-        reasons: list[str] = []
-        for kernel in source.kernels:
-            for launch in source.launches_of(kernel):
-                try:
-                    if is_fallback(source.plan, launch):
-                        raise _Unsuitable("this is the fallback of a specialised kernel")
-                    rows = _read(source, kernel, launch)
-                except _Unsuitable as reason:
-                    reasons.append(f"{kernel.name}: {reason}")
-                    continue
-                if isinstance(WideAccesses().propose(source, evidence), Proposal):
-                    first = "the accesses of its loops can become wide first"
-                    return NotApplicable(self.name, first)
-                return self._proposal(source, evidence, rows)
-        return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
+        rows = first_suitable(source, self.name, partial(_read, source))
+        if isinstance(rows, NotApplicable):
+            return rows
+        if isinstance(WideAccesses().propose(source, evidence), Proposal):
+            return NotApplicable(self.name, "the accesses of its loops can become wide first")
+        return self._proposal(source, evidence, rows)
 
     def _proposal(self, source: KernelText, evidence: Evidence, rows: _Rows) -> Proposal:
         block = evidence.one("block", "threads of a block", _BLOCKS)
@@ -129,19 +123,19 @@ def _read(source: KernelText, kernel: Function, launch: Launch) -> _Rows:
     _check(source, kernel)
     shares = tuple(_shares(kernel, launch))
     if not shares:
-        raise _Unsuitable("no loop in which threads take the elements of a row")
+        raise Unsuitable("no loop in which threads take the elements of a row")
     bounds = {plan_value(s.bound, kernel, launch) for s in shares}
     across = bounds.pop() if len(bounds) == 1 else None
     if across is None:
-        raise _Unsuitable(f"line {launch.place.line}: the plan cannot say how long a row is")
+        raise Unsuitable(f"line {launch.place.line}: the plan cannot say how long a row is")
     if launch.shared_bytes is not None or launch.cluster or len(launch.block) != 1:
-        raise _Unsuitable(f"line {launch.place.line}: its blocks are more than a row of threads")
+        raise Unsuitable(f"line {launch.place.line}: its blocks are more than a row of threads")
     for access in accesses_in(kernel.body, kernel):
         if not any(contains(s.body, access.node) for s in shares):
-            raise _Unsuitable(f"line {line_of(access.node)}: an access outside of the loop")
+            raise Unsuitable(f"line {line_of(access.node)}: an access outside of the loop")
     in_block = {_is_of_block(s) for s in shares}
     if len(in_block) > 1:
-        raise _Unsuitable("its loops share out rows in different ways")
+        raise Unsuitable("its loops share out rows in different ways")
     row_uses, rows = _row(kernel, launch, shares, of_block=in_block.pop())
     return _Rows(kernel, launch, shares, row_uses, rows, across)
 
@@ -150,16 +144,16 @@ def _check(source: KernelText, kernel: Function) -> None:
     """Threads may not know each other."""
     call = source.meeting(kernel.body)
     if call is not None:
-        raise _Unsuitable(f"line {line_of(call)}: the threads of a block meet")
+        raise Unsuitable(f"line {line_of(call)}: the threads of a block meet")
     shared = next((v for v in kernel.locals if v.is_shared), None)
     if shared is not None:
-        raise _Unsuitable(f"line {line_of(shared.declaration)}: the threads share memory")
+        raise Unsuitable(f"line {line_of(shared.declaration)}: the threads share memory")
     unknown = unknown_accesses(kernel.body, kernel)
     if unknown:
-        raise _Unsuitable(f"line {line_of(unknown[0])}: an access that cannot be followed")
+        raise Unsuitable(f"line {line_of(unknown[0])}: an access that cannot be followed")
     leaving = next(of_type(kernel.body, "return_statement"), None)
     if leaving is not None:
-        raise _Unsuitable(f"line {line_of(leaving)}: threads return before the end")
+        raise Unsuitable(f"line {line_of(leaving)}: threads return before the end")
 
 
 def _shares(kernel: Function, launch: Launch) -> Iterator[_Share]:
@@ -233,10 +227,10 @@ def _row(
         if any(contains(n, use) for n in found):
             continue
         if two or text_of(use) != allowed:
-            raise _Unsuitable(f"line {line_of(use)}: {text_of(use)} means more than a row")
+            raise Unsuitable(f"line {line_of(use)}: {text_of(use)} means more than a row")
         found.append(use)
     if len(launch.grid) != (2 if two or not of_block else 1):
-        raise _Unsuitable(f"line {launch.place.line}: its grid is no row of rows")
+        raise Unsuitable(f"line {launch.place.line}: its grid is no row of rows")
     product = reduce(lambda a, b: Binary("*", a, b), launch.grid)
     return tuple(found), product if of_block else launch.grid[1]
 
@@ -302,4 +296,4 @@ def _as_condition(source: KernelText, share: _Share, column: str, asked: str) ->
     if share.body.type == "compound_statement":
         head = f"if ({asked}) {{\n{indent}  {declared}"
         return Edit(share.node.start_byte, share.body.start_byte + 1, head)
-    raise _Unsuitable(f"line {line_of(share.node)}: a loop without braces")
+    raise Unsuitable(f"line {line_of(share.node)}: a loop without braces")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tree_sitter import Node
 
@@ -41,9 +42,10 @@ from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, pred
 from astra_tui.playbook.grids import over_row
 from astra_tui.playbook.kernel_text import KernelText, specialised
 from astra_tui.playbook.launching import (
+    Unsuitable,
     all_of,
+    first_suitable,
     for_workloads,
-    is_fallback,
     only_for,
     plan_value,
     with_branch,
@@ -53,10 +55,6 @@ from astra_tui.playbook.moves.store_early import StoreEarly
 from astra_tui.playbook.turns import TURNS, in_place_of, turns_of, unrolled, within
 
 _ANY_ITERATION = "(any turn)"
-
-
-class _Unsuitable(Exception):
-    """Why a row is read again."""
 
 
 @dataclass(frozen=True)
@@ -103,19 +101,10 @@ class KeepRow:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """A specialised kernel for rows of up to eight iterations; longer ones keep the old one."""
-        reasons: list[str] = []
-        for kernel in source.kernels:
-            for launch in source.launches_of(kernel):
-                try:
-                    if is_fallback(source.plan, launch):
-                        raise _Unsuitable("this is the fallback of the specialised kernel")
-                    rows = _find(source, kernel)
-                    turns = _turns(rows, launch)
-                except _Unsuitable as reason:
-                    reasons.append(f"{kernel.name}: {reason}")
-                    continue
-                return self._proposal(source, evidence, rows, launch, turns)
-        return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
+        found = first_suitable(source, self.name, partial(_read, source))
+        if isinstance(found, NotApplicable):
+            return found
+        return self._proposal(source, evidence, *found)
 
     def _proposal(
         self,
@@ -166,22 +155,29 @@ def _with_early_stores(text: str, evidence: Evidence) -> tuple[str, str]:
     return text, f" The first loop stores {plural} that it can know already." if stored else ""
 
 
+def _read(
+    source: KernelText, kernel: Function, launch: Launch
+) -> tuple[_Rows, Launch, tuple[Expression, Expression]]:
+    rows = _find(source, kernel)
+    return rows, launch, _turns(rows, launch)
+
+
 def _find(source: KernelText, function: Function) -> _Rows:
     launches = list(source.launches_of(function))
     rows = [loop for loop in loops_of(function) if over_row(loop, function, launches)]
     if len(rows) < 2:
-        raise _Unsuitable("no two loops over a row")
+        raise Unsuitable("no two loops over a row")
     reasons: list[str] = []
     for number, first in enumerate(rows):
         repeats: dict[Loop, list[_Kept]] = {}
         for later in rows[number + 1 :]:
             try:
                 repeats[later] = _read_pair(source, function, first, later)
-            except _Unsuitable as reason:
+            except Unsuitable as reason:
                 reasons.append(str(reason))
         if repeats:
             return _Rows(function, first, tuple(repeats), _merged(list(repeats.values())))
-    raise _Unsuitable("; ".join(dict.fromkeys(reasons)))
+    raise Unsuitable("; ".join(dict.fromkeys(reasons)))
 
 
 def _merged(repeats: list[list[_Kept]]) -> tuple[_Kept, ...]:
@@ -196,17 +192,17 @@ def _merged(repeats: list[list[_Kept]]) -> tuple[_Kept, ...]:
 def _read_pair(source: KernelText, function: Function, first: Loop, second: Loop) -> list[_Kept]:
     reader = IndexReader(function)
     if not _reaches(_anchor(first, second), second):
-        raise _Unsuitable(f"line {line_of(second.node)}: the loops stand in different blocks")
+        raise Unsuitable(f"line {line_of(second.node)}: the loops stand in different blocks")
     if reader.read(first.bound) != reader.read(second.bound):
-        raise _Unsuitable(f"line {line_of(second.node)}: the loops run to different bounds")
+        raise Unsuitable(f"line {line_of(second.node)}: the loops run to different bounds")
     for loop in (first, second):
         if loop.has_jump() or any(is_barrier(s) for s in loop.body):
-            raise _Unsuitable(f"line {line_of(loop.node)}: a jump or a barrier in the loop")
+            raise Unsuitable(f"line {line_of(loop.node)}: a jump or a barrier in the loop")
         if unknown_accesses(loop.node, function):
-            raise _Unsuitable(f"line {line_of(loop.node)}: an access that cannot be followed")
+            raise Unsuitable(f"line {line_of(loop.node)}: an access that cannot be followed")
     kept = _repeated(source, function, first, second)
     if not kept:
-        raise _Unsuitable(f"line {line_of(second.node)}: the loop loads nothing a second time")
+        raise Unsuitable(f"line {line_of(second.node)}: the loop loads nothing a second time")
     return kept
 
 
@@ -301,7 +297,7 @@ def _turns(rows: _Rows, launch: Launch) -> tuple[Expression, Expression]:
     """How many elements a row has, and how many threads share them, in the plan's words."""
     bound = plan_value(rows.first.bound, rows.function, launch)
     if bound is None or len(launch.block) != 1:
-        raise _Unsuitable(f"line {launch.place.line}: the plan cannot say how long a row is")
+        raise Unsuitable(f"line {launch.place.line}: the plan cannot say how long a row is")
     return bound, launch.block[0]
 
 

@@ -28,17 +28,18 @@ from astra_tui.playbook.edits import Edit, remove_statement
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.grids import over_row
 from astra_tui.playbook.kernel_text import KernelText, specialised
-from astra_tui.playbook.launching import is_fallback, plan_value, with_branch
+from astra_tui.playbook.launching import (
+    Unsuitable,
+    first_suitable,
+    plan_value,
+    with_branch,
+)
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves.fit_block import bounded
 from astra_tui.playbook.turns import in_place_of, turns_of, unrolled, within
 
 _MOST = 4
 """A pack of 16 bytes is up to eight floats: four turns of them are 32 registers."""
-
-
-class _Unsuitable(Exception):
-    """Why a row stays in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -75,57 +76,56 @@ class RowInRegisters:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """A specialised kernel for rows of up to four turns; longer ones keep the old one."""
-        reasons: list[str] = []
-        for kernel in source.kernels:
-            for launch in source.launches_of(kernel):
-                try:
-                    if is_fallback(source.plan, launch):
-                        raise _Unsuitable("this is the fallback of a specialised kernel")
-                    row = _read(kernel, launch)
-                    bound = plan_value(row.loops[0].bound, kernel, launch)
-                    if bound is None or len(launch.block) != 1:
-                        raise _Unsuitable("the plan cannot say how long a row is")
-                except _Unsuitable as reason:
-                    reasons.append(f"{kernel.name}: {reason}")
-                    continue
-                most = evidence.one("iterations", "most turns that registers hold", (4, 2, 1))
-                nodes = [p.node for p in row.places]
-                plan = Plan(
-                    title="Keep the row in registers",
-                    bottleneck="each thread puts its part of the row into shared memory, and only "
-                    "itself takes it out again",
-                    evidence=evidence_of(evidence.counters, nodes, Counter.WARP_INSTRUCTIONS),
-                    change=f"{lines_text(nodes)}: registers. The number of turns becomes a "
-                    f"template argument, so that the loops unroll; rows of more than {most.value} "
-                    "turns keep the old kernel.",
-                    prediction=Prediction(*self.gain, Counter.WARP_INSTRUCTIONS, 1.0),
-                    risk=Risk.MEDIUM,
-                    places=places_of([loop.node for loop in row.loops]),
-                    move=self.name,
-                    parameters=settable(most),
-                )
-                return Proposal(plan, _rewrite(source, row, bound, int(most.chosen[0])))
-        return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
+        found = first_suitable(source, self.name, _read_bounded)
+        if isinstance(found, NotApplicable):
+            return found
+        row, bound = found
+        most = evidence.one("iterations", "most turns that registers hold", (4, 2, 1))
+        nodes = [p.node for p in row.places]
+        plan = Plan(
+            title="Keep the row in registers",
+            bottleneck="each thread puts its part of the row into shared memory, and only "
+            "itself takes it out again",
+            evidence=evidence_of(evidence.counters, nodes, Counter.WARP_INSTRUCTIONS),
+            change=f"{lines_text(nodes)}: registers. The number of turns becomes a "
+            f"template argument, so that the loops unroll; rows of more than {most.value} "
+            "turns keep the old kernel.",
+            prediction=Prediction(*self.gain, Counter.WARP_INSTRUCTIONS, 1.0),
+            risk=Risk.MEDIUM,
+            places=places_of([loop.node for loop in row.loops]),
+            move=self.name,
+            parameters=settable(most),
+        )
+        return Proposal(plan, _rewrite(source, row, bound, int(most.chosen[0])))
+
+
+def _read_bounded(kernel: Function, launch: Launch) -> tuple[_Row, Expression]:
+    """The row, and how many elements it has in the plan's words."""
+    row = _read(kernel, launch)
+    bound = plan_value(row.loops[0].bound, kernel, launch)
+    if bound is None or len(launch.block) != 1:
+        raise Unsuitable("the plan cannot say how long a row is")
+    return row, bound
 
 
 def _read(kernel: Function, launch: Launch) -> _Row:
     arrays = [v for v in kernel.locals if v.is_shared and v.is_array]
     dynamic = [v for v in arrays if "extern" in text_of(v.declaration)]
     if len(dynamic) != 1 or launch.shared_bytes is None:
-        raise _Unsuitable("no row in shared memory whose size the plan says")
+        raise Unsuitable("no row in shared memory whose size the plan says")
     (array,) = dynamic
     loops = tuple(_row_loops(kernel, array, launch))
     places: list[_Place] = []
     for use in kernel.uses(array):
         loop = next((x for x in loops if contains(x.node, use)), None)
         if loop is None:
-            raise _Unsuitable(f"line {line_of(use)}: the array is used outside of loops over a row")
+            raise Unsuitable(f"line {line_of(use)}: the array is used outside of loops over a row")
         places.append(_place(array, use, loop))
     if len({(p.element, p.count) for p in places}) > 1 or not places:
-        raise _Unsuitable(f"line {line_of(array.declaration)}: its accesses differ in width")
+        raise Unsuitable(f"line {line_of(array.declaration)}: its accesses differ in width")
     heads = {(text_of(x.bound), x.variable.type) for x in loops}
     if len(heads) > 1 or len(loops) < 2:
-        raise _Unsuitable("no two loops over the same part of the row")
+        raise Unsuitable("no two loops over the same part of the row")
     _check_own(kernel, places, loops)
     return _Row(kernel, launch, array, loops, tuple(places))
 
@@ -139,27 +139,27 @@ def _row_loops(kernel: Function, array: Variable, launch: Launch) -> Iterator[Lo
 
 
 def _place(array: Variable, use: Node, loop: Loop) -> _Place:
-    """The access that a mention of the array belongs to. Raises _Unsuitable."""
+    """The access that a mention of the array belongs to. Raises Unsuitable."""
     node, element = use, array.type
     while node.parent is not None and node.parent.type != "subscript_expression":
         node = node.parent
         if not contains(loop.node, node) or node.type.endswith("statement"):
-            raise _Unsuitable(f"line {line_of(use)}: more than an element of the array")
+            raise Unsuitable(f"line {line_of(use)}: more than an element of the array")
     whole = node.parent
     parts = subscript_of(whole) if whole is not None else None
     if whole is None or parts is None or not contains(parts[0], use):
-        raise _Unsuitable(f"line {line_of(use)}: more than an element of the array")
+        raise Unsuitable(f"line {line_of(use)}: more than an element of the array")
     pointer = bare(parts[0])
     if pointer.type != "identifier":
         cast = cast_of(pointer)
         if cast is None or text_of(bare(cast[1])) != array.name:
-            raise _Unsuitable(f"line {line_of(use)}: more than an element of the array")
+            raise Unsuitable(f"line {line_of(use)}: more than an element of the array")
         element = " ".join(cast[0].replace("const", "").replace("*", "").split())
     return _Place(whole, element, *_index(bare(parts[1]), loop, use))
 
 
 def _index(index: Node, loop: Loop, use: Node) -> tuple[str, str]:
-    """`i * count + within` of a loop over i. Raises _Unsuitable."""
+    """`i * count + within` of a loop over i. Raises Unsuitable."""
     if text_of(index) == loop.name:
         return "", ""
     if index.type == "binary_expression" and operator_of(index) == "+":
@@ -169,7 +169,7 @@ def _index(index: Node, loop: Loop, use: Node) -> tuple[str, str]:
             inside = identifiers_in(rest) | identifiers_in(count)
             if text_of(left) == loop.name and loop.name not in inside:
                 return text_of(count), text_of(rest)
-    raise _Unsuitable(f"line {line_of(use)}: an element that other threads may have")
+    raise Unsuitable(f"line {line_of(use)}: an element that other threads may have")
 
 
 def _check_own(kernel: Function, places: list[_Place], loops: tuple[Loop, ...]) -> None:
@@ -179,14 +179,14 @@ def _check_own(kernel: Function, places: list[_Place], loops: tuple[Loop, ...]) 
         if not place.count:
             continue
         if not identifiers_in(_parsed(place)) <= constants:
-            raise _Unsuitable(f"line {line_of(place.node)}: no constant says how much a turn has")
+            raise Unsuitable(f"line {line_of(place.node)}: no constant says how much a turn has")
         inner = [
             x for x in loops_of(kernel)
             if contains(x.node, place.node) and x not in loops and x.name == place.within
         ]  # fmt: skip
         plain = [x for x in inner if x.counts_up() and x.step is None and text_of(x.start) == "0"]
         if not plain or bare(plain[0].bound).text != bare(_parsed(place)).text:
-            raise _Unsuitable(f"line {line_of(place.node)}: it may leave its turn's elements")
+            raise Unsuitable(f"line {line_of(place.node)}: it may leave its turn's elements")
 
 
 def _parsed(place: _Place) -> Node:
