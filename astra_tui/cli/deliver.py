@@ -8,7 +8,7 @@ from pathlib import Path
 from astra_tui import plain
 from astra_tui.cli.command import OneOf, Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
+from astra_tui.cli.flags import DEVICE, JSON, NO_CHECK, SESSION_TASK, WINNER, chosen_seed
 from astra_tui.model.export import Framework
 from astra_tui.model.settings import check_device_name
 
@@ -26,12 +26,7 @@ from astra_tui.model.settings import check_device_name
         required=True,
         help="the framework",
     ),
-    flag(
-        "--candidate",
-        metavar="HASH",
-        default="best",
-        help="the beginning of a candidate's hash (default: best, which the session ended with)",
-    ),
+    WINNER,
     flag("--out", metavar="DIR", help="a new folder (default: TASK-for-FRAMEWORK)"),
     flag("--prove", help="prove on this GPU that the framework's calls reach the kernel"),
     flag(
@@ -39,7 +34,7 @@ from astra_tui.model.settings import check_device_name
         metavar="FILE",
         help="an interpreter that has the framework (default: the one that runs this)",
     ),
-    flag("--no-check", help="only write it"),
+    NO_CHECK,
     flag("--allow-altered", help="deliver from a session that was altered; every file says so"),
     flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
     *SESSION_TASK,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from astra_tui import plain
 from astra_tui.cli.command import OneOf, Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
+from astra_tui.cli.flags import DEVICE, JSON, NO_CHECK, SESSION_TASK, WINNER, chosen_seed
 from astra_tui.model.export import Format
 from astra_tui.model.settings import check_device_name
 
@@ -30,14 +30,9 @@ if TYPE_CHECKING:
         required=True,
         help="the form",
     ),
-    flag(
-        "--candidate",
-        metavar="HASH",
-        default="best",
-        help="the beginning of a candidate's hash (default: best, which the session ended with)",
-    ),
+    WINNER,
     flag("--out", metavar="DIR", help="a new folder (default: TASK-FORMAT in the current one)"),
-    flag("--no-check", help="only write it"),
+    NO_CHECK,
     flag("--allow-altered", help="export from a session that was altered; every file says so"),
     flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
     *SESSION_TASK,

@@ -207,6 +207,14 @@ RUN = (
 )
 """What a run, new or old, may be told."""
 
+WINNER = flag(
+    "--candidate",
+    metavar="HASH",
+    default="best",
+    help="the beginning of a candidate's hash (default: best, which the session ended with)",
+)
+NO_CHECK = flag("--no-check", help="only write it")
+
 SESSION_TASK = (
     flag("--task", metavar="TASK", help="the session's task, where it has no name on this machine"),
     flag(
