@@ -91,7 +91,9 @@ class WarmPopen(subprocess.Popen[Any]):
     nothing is asked for that Python itself looks at when it starts; else one as any other.
     """
 
-    _answers: socket.socket | None = None
+    _answers: int | None = None
+    """The socket that tells how the process ended; open as long as this object lives, since
+    several threads may wait on it."""
 
     def _execute_child(self, *given: Any) -> None:
         names = subprocess.Popen._execute_child.__code__.co_varnames[1:]
@@ -113,7 +115,7 @@ class WarmPopen(subprocess.Popen[Any]):
                 ours.close()
                 return False
         self.pid = int(ours.recv(_LONGEST))
-        self._child_created, self._answers = True, ours
+        self._child_created, self._answers = True, ours.detach()
         pipes = (how.p2cread, how.p2cwrite, how.c2pread, how.c2pwrite, how.errread, how.errwrite)
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
         return True
@@ -132,11 +134,22 @@ class WarmPopen(subprocess.Popen[Any]):
         if self.returncode is None:
             if not select.select([self._answers], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            answer = self._answers.recv(_LONGEST)
+            with self._waitpid_lock:  # type: ignore[attr-defined]
+                self._read_end(self._answers)
+        return self.returncode
+
+    def _read_end(self, answers: int) -> None:
+        if self.returncode is None:
+            answer = os.read(answers, _LONGEST)
             assert answer, "the process that forks is gone"
             self.returncode = int(answer)
-            self._answers.close()
-        return self.returncode
+
+    def __del__(self, *given: Any) -> None:
+        # Never kept as one to be waited for: a Popen is so that its process does not stay a zombie.
+        if self._answers is None:
+            super().__del__(*given)  # type: ignore[misc]
+        else:
+            os.close(self._answers)
 
 
 def warm(patch: pytest.MonkeyPatch) -> None:
