@@ -421,10 +421,14 @@ def test_another_protocol_is_refused(tmp_path: Path, task: KernelTask, team: Scr
     run(test())
 
 
+@dataclass
 class TalkativeTeam(ScriptedTeam):
-    """Streams more than a socket can hold before it plans."""
+    """Streams more than a socket can hold before it plans, once it is listened to."""
+
+    listened: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
+        await self.listened.wait()
         for _ in range(2000):
             on_text("planning", "x" * 1000, False)
         return await super().plan(brief, count, on_text)
@@ -440,6 +444,8 @@ def test_a_front_end_that_does_not_read_is_disconnected(
             reader, writer = await asyncio.open_unix_connection(engine.path, limit=1024)
             await Wire(reader, writer).say(Greeting(PROTOCOL, ANN))
             async with attached(engine, BOB) as screen:
+                await screen.watch(lambda _: True)
+                talkative.listened.set()
                 await screen.to_the_end()
             assert (await engine.end()).reason is StopReason.ROUNDS
             assert b"session_closed" not in await reader.read()
