@@ -109,12 +109,13 @@ _CODE_WORD = r"`(?P<code>[A-Za-z_]\w*)(?:\(\))?`|(?P<bare>__[a-z]\w*|\w+_\w+)(?:
 _START = (
     r"(?:(?:please|and|but|also|so|now|ok|again|then|just|we want|i want|we need|i need|"
     r"there (?:must|should|may) be|there is to be|it (?:must|should) (?:have|stay)|"
-    r"the (?:kernel|code) (?:must|should|may)(?: have)?)\s+)*"
+    r"(?:the (?:kernel|code|file|source)|it)(?: (?:must|should|may)(?! not)(?: have)?)?)\s+)*"
 )
 _NOT = (
     r"(?:(?:do not|don'?t|must not|mustn'?t|should not|shouldn'?t|cannot|can'?t|may not|never|"
     r"no more|not to|stop|avoid|do it) (?:ever )?(?:use|using|add|adding|introduce|introducing|"
-    r"write|writing|have|having|put in|bring in|rely on|without)"
+    r"write|writing|have|having|contain|containing|put in|bring in|rely on|without)"
+    r"|(?:use|do it with|have|with|stay away from) no|stay away from|keep away from"
     r"|no|never|without|avoid|not)"
     r"(?: (?:any|new|more|further|additional|other|extra|explicit|manual|of the))*"
 )

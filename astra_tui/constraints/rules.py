@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from astra_tui.constraints.reading import Demand, Sort
-from astra_tui.constraints.version import Version, tokens
+from astra_tui.constraints.version import Version, directives_in, functions_in, tokens
 from astra_tui.model.constraints import Compliance
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan
 from astra_tui.model.launch.expression import Expression
@@ -87,31 +87,47 @@ _APPROXIMATE_OPCODE = re.compile(r"(?:div|rcp|sqrt|rsqrt|sin|cos|lg2|ex2|tanh)\.
 
 
 def _no_fast_math(_demand: Demand, base: Version, new: Version) -> Finding:
-    line = new.find(_APPROXIMATE)
-    if base.find(_APPROXIMATE):
-        return _open("the code it starts from has approximate math too", line)
-    if line:
-        return _broken(f"line {line} asks for approximate math", line)
+    if found := _by_text(_APPROXIMATE, "approximate math", base, new):
+        return found
     more = set(_matching(_APPROXIMATE_OPCODE, new.opcodes)) - base.opcodes
     if more:
         return _open(f"the compiled code has {min(more)}, which it did not have before")
     if new.pastes or new.find(_ASM):
         return _open("macros or assembly may spell what no word of the source says")
+    if file := new.find_included(_APPROXIMATE):
+        return _open(f"{file}, which it includes, asks for approximate math")
     return _kept("no intrinsic asks for approximate math, and no instruction is one more")
+
+
+def _by_text(pattern: re.Pattern[str], name: str, base: Version, new: Version) -> Finding | None:
+    """What follows from a match in the source; None for none. What the code that it starts from
+    has, in its own text or in a file that it includes, is no break of the diff.
+    """
+    line = new.find(pattern)
+    if not line:
+        return None
+    if base.find(pattern):
+        return _open(f"the code it starts from has {name} too", line)
+    if new.has_from(base, pattern):
+        return _open(
+            f"line {line} has {name} of a file that the code it starts from includes", line
+        )
+    return _broken(f"line {line} has {name}", line)
 
 
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b")
 
 
 def _no_assembly(_demand: Demand, base: Version, new: Version) -> Finding:
-    line = new.find(_ASM)
-    if base.find(_ASM):
-        return _open("the code it starts from has inline assembly too", line)
-    if line:
-        return _broken(f"line {line} is inline assembly", line)
+    if found := _by_text(_ASM, "inline assembly", base, new):
+        return found
     if new.pastes:
         return _open("a macro may spell it")
-    return _kept("the source holds no asm")
+    file, more = new.find_included(_ASM), set(new.assembly) - set(base.assembly)
+    if file and more:
+        text = f"the compiled code has {min(more)!r}, which it did not have before"
+        return _open(f"{text}; {file}, which it includes, has inline assembly")
+    return _kept("the source holds no asm, and uses none that it did not use")
 
 
 def _no_spills(_demand: Demand, base: Version, new: Version) -> Finding:
@@ -127,12 +143,26 @@ def _no_spills(_demand: Demand, base: Version, new: Version) -> Finding:
 
 
 def _no_directive(names: tuple[str, ...], words: str) -> Rule:
+    brought = re.compile(rf"^[ \t]*#[ \t]*(?:{'|'.join(names)})\b", re.MULTILINE)
+
     def rule(_demand: Demand, base: Version, new: Version) -> Finding:
         known = {text for text, _ in base.directives(*names)}
         added = [(t, line) for t, line in new.directives(*names) if t not in known]
         if not added:
-            return _kept(f"no {words} is new")
-        return _broken(f"line {added[0][1]} has a new {words}: {added[0][0]}", added[0][1])
+            more = set(new.included) - set(base.included)
+            file = next((f for f in sorted(more) if brought.search(new.included_code[f])), "")
+            return (
+                _open(f"{file} is included now, and brings some")
+                if file
+                else _kept(f"no {words} is new")
+            )
+        text, line = added[0]
+        theirs = {t for t, _ in directives_in("\n".join(base.included_code.values()), *names)}
+        if theirs.issuperset(t for t, _ in added):
+            return _open(
+                f"line {line} has a {words} of a file that the code it starts from includes", line
+            )
+        return _broken(f"line {line} has a new {words}: {text}", line)
 
     return rule
 
@@ -141,25 +171,23 @@ _UNROLL = re.compile(r"#\s*pragma\s+(?:GCC\s+)?unroll\b|_Pragma\s*\(\s*\"[^\"]*u
 
 
 def _no_unrolling(_demand: Demand, base: Version, new: Version) -> Finding:
-    line = new.find(_UNROLL)
-    if base.find(_UNROLL):
-        return _open("the code it starts from has unroll pragmas too", line)
-    if line:
-        return _broken(f"line {line} has an unroll pragma", line)
+    if found := _by_text(_UNROLL, "an unroll pragma", base, new):
+        return found
     if new.find(re.compile(r"_Pragma")) or "%:" in new.code:
         return _open("a macro may make a pragma")
+    if file := new.find_included(_UNROLL):
+        return _open(f"{file}, which it includes, has unroll pragmas")
     return _kept("no pragma asks for unrolling; the compiler may unroll by itself")
 
 
 def _no_word(demand: Demand, base: Version, new: Version) -> Finding:
     word = re.compile(rf"\b{re.escape(demand.name)}\b")
-    line = new.find(word)
-    if base.find(word):
-        return _open(f"the code it starts from says {demand.name} too", line)
-    if line:
-        return _broken(f"line {line} says {demand.name}", line)
+    if found := _by_text(word, demand.name, base, new):
+        return found
     if new.pastes or new.find(_ASM):
         return _open(f"the source does not say {demand.name}, but may spell it by macros or asm")
+    if file := new.find_included(word):
+        return _open(f"{file}, which it includes, says {demand.name}")
     return _kept(f"the source does not say {demand.name}")
 
 
@@ -272,7 +300,7 @@ def _no_vectors(_demand: Demand, base: Version, new: Version) -> Finding:
     (was, _), (now, opcode) = _widest(base), _widest(new)
     if now > was:
         return _open(f"{opcode} is wider than what was there: it may hold several elements", line)
-    if line or _matching(_OTHER_ACCESS, new.opcodes):
+    if line or new.find_included(_PACKED) or _matching(_OTHER_ACCESS, new.opcodes):
         return _open("packs of elements may be moved as one", line)
     return _kept(f"no access is wider than {was} bytes, as before, and none is a vector's")
 
@@ -307,6 +335,10 @@ def _launches_of_a_call(plan: LaunchPlan) -> int:
 
 def _same_function(demand: Demand, base: Version, new: Version) -> Finding:
     old, now = base.functions.get(demand.name), new.functions.get(demand.name)
+    if old is None and now is None and (file := _with_function(demand.name, base)):
+        if new.included.get(file) == base.included[file] and _macros(base) == _macros(new):
+            return _kept(f"{demand.name} is in {file}, which no diff changes")
+        return _open(f"{demand.name} is in {file}, which the source uses otherwise now")
     if old is None:
         return _open(f"the code it starts from has no function {demand.name}")
     if now is None:
@@ -315,9 +347,16 @@ def _same_function(demand: Demand, base: Version, new: Version) -> Finding:
     line = now.node.start_point[0] + 1
     if before != after:
         return _broken(f"{demand.name} is not what it was", line)
-    if _macros(base) != _macros(new):
-        return _open(f"{demand.name} is as it was, but macros are not")
+    if _macros(base) != _macros(new) or set(new.included) - set(base.included):
+        return _open(f"{demand.name} is as it was, but macros may not be")
     return _kept(f"{demand.name} is word for word as it was")
+
+
+def _with_function(name: str, version: Version) -> str:
+    """The file that defines a function, of those that a source includes; "" for none."""
+    holding = (file for file, code in version.included_code.items() if name in code)
+    defines = (f for f in holding if name in functions_in(version.included_code[f]))
+    return next(defines, "")
 
 
 def _macros(version: Version) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from astra_tui.constraints.bounds import Bounds
@@ -34,16 +34,25 @@ class Version:
     kernels: tuple[CompiledKernel, ...]
     instructions: tuple[str, ...]
     """As `instructions_in` finds them."""
+    assembly: tuple[str, ...] = ()
+    """As `assembly_in` finds it."""
+    included: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the upstream files that the source includes, by their names."""
 
     @cached_property
     def code(self) -> str:
         """The text with comments, the launch plan among them, as blanks; places stay."""
-        return _COMMENT_OR_TEXT.sub(_blank_comment, self.text.replace("\\\n", "  "))
+        return _without_comments(self.text)
+
+    @cached_property
+    def included_code(self) -> Mapping[str, str]:
+        """The same of the files that it includes."""
+        return {name: _without_comments(text) for name, text in self.included.items()}
 
     @cached_property
     def functions(self) -> dict[str, Function]:
         """The functions that the source defines, by name; of several, the last."""
-        return {f.name: f for f in functions_of(parse(self.code))}
+        return functions_in(self.code)
 
     @cached_property
     def plan(self) -> LaunchPlan:
@@ -72,13 +81,25 @@ class Version:
 
     def directives(self, *names: str) -> list[tuple[str, int]]:
         """What follows preprocessor directives of these names, each with its line."""
-        found = _DIRECTIVE.finditer(self.code)
-        return [(" ".join(m[2].split()), self.line_at(m.start(1))) for m in found if m[1] in names]
+        return directives_in(self.code, *names)
 
     def find(self, pattern: re.Pattern[str]) -> int:
         """The line of the first match in the code; 0 where there is none."""
         match = pattern.search(self.code)
         return self.line_at(match.start()) if match else 0
+
+    def find_included(self, pattern: re.Pattern[str]) -> str:
+        """The first file with a match that the source includes; "" where there is none."""
+        found = (name for name, code in self.included_code.items() if pattern.search(code))
+        return next(found, "")
+
+    def has_from(self, other: Version, pattern: re.Pattern[str]) -> bool:
+        """Whether every match in the code stands, with the lines that it spans and the next one, in
+        a file that another version includes: it was moved here and need not be new.
+        """
+        known = [" ".join(code.split()) for code in other.included_code.values()]
+        around = (self._around(match) for match in pattern.finditer(self.code))
+        return all(any(lines in code for code in known) for lines in around)
 
     @property
     def pastes(self) -> bool:
@@ -88,6 +109,12 @@ class Version:
     def line_at(self, offset: int) -> int:
         """The line of a place in the code, from 1."""
         return self.code.count("\n", 0, offset) + 1
+
+    def _around(self, match: re.Match[str]) -> str:
+        """The lines of a match and the one after it, blanks joined."""
+        begin = self.code.rfind("\n", 0, match.start()) + 1
+        end = self.code.find("\n", self.code.find("\n", match.end()) + 1)
+        return " ".join(self.code[begin : end if end >= 0 else None].split())
 
     def _launches(self) -> Iterator[ResolvedLaunch]:
         scalars = {n: a.choices[0] for n, a in self.task.args.items() if a.choices}
@@ -104,9 +131,27 @@ class Version:
                 yield from found.launches
 
 
+def functions_in(code: str) -> dict[str, Function]:
+    """The functions that code without comments defines, by name; of several, the last."""
+    return {f.name: f for f in functions_of(parse(code))}
+
+
+def directives_in(code: str, *names: str) -> list[tuple[str, int]]:
+    """What follows preprocessor directives of these names, each with its line."""
+    return [
+        (" ".join(m[2].split()), code.count("\n", 0, m.start(1)) + 1)
+        for m in _DIRECTIVE.finditer(code)
+        if m[1] in names
+    ]
+
+
 def tokens(code: str) -> tuple[str, ...]:
     """A text without comments, as words, texts and signs."""
     return tuple(_TOKEN.findall(_COMMENT_OR_TEXT.sub(_blank_comment, code)))
+
+
+def _without_comments(text: str) -> str:
+    return _COMMENT_OR_TEXT.sub(_blank_comment, text.replace("\\\n", "  "))
 
 
 def _blank_comment(match: re.Match[str]) -> str:

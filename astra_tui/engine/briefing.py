@@ -190,13 +190,28 @@ def _said_in(
             yield Constraint(Origin.REJECTION, decision.reason, *place)
 
 
+def unedited_words(shown: Plan, decided: Plan) -> str:
+    """What a plan still says of its change after an edit: its sentences that are no engineer's."""
+    before = _said_by(shown)
+    return " ".join(s for s in _sentences(decided.change) if _bare(s) in before)
+
+
 def _edited_words(shown: Plan, edited: Plan) -> str:
     """The sentences of an edited plan that the shown one did not have, and its new settings."""
-    before = set(_sentences(f"{shown.title}. {shown.change}"))
-    said = [s for s in _sentences(f"{edited.title}. {edited.change}") if s not in before]
+    before = _said_by(shown)
+    said = [s for s in _sentences(f"{edited.title}. {edited.change}") if _bare(s) not in before]
     settings = shown.settings
     said += [p.describe() for p in edited.parameters if settings.get(p.name) != p.value]
     return " ".join(said)
+
+
+def _said_by(plan: Plan) -> frozenset[str]:
+    return frozenset(map(_bare, _sentences(f"{plan.title}. {plan.change}")))
+
+
+def _bare(sentence: str) -> str:
+    """A sentence without what ends it: one that another follows now has not changed."""
+    return " ".join(sentence.rstrip(" .;!?").split())
 
 
 def _sentences(text: str) -> list[str]:

@@ -34,9 +34,9 @@ from astra_tui.model.events import (
     WorkloadTimed,
 )
 from astra_tui.model.ncu import NcuReport
-from astra_tui.model.plan import Plan
 from astra_tui.model.sanitizer import SanitizerReport, SanitizerVerdict, not_looked_at
 from astra_tui.model.task import KernelTask
+from astra_tui.model.task.upstream import FOLDER_NAME
 from astra_tui.model.team import Brief
 from astra_tui.model.timing import Timing
 
@@ -88,18 +88,23 @@ async def compile_errors(lab: Lab, text: str) -> tuple[Diagnostic, ...]:
 
 
 async def check_diff(
-    lab: Lab, brief: Brief, plan: Plan, code: CodeWritten, text: str, said: tuple[Constraint, ...]
+    lab: Lab, brief: Brief, code: CodeWritten, text: str, said: tuple[Constraint, ...]
 ) -> tuple[Ruling, ...]:
-    """What rules say of code that compiles: about each constraint, and about its plan.
+    """What rules say of code that compiles, about each constraint.
 
     Code of a move does what its plan says, and what an edit of the plan has set.
     """
     versions = []
     for source in (brief.source, text):
         compiled = await lab.open(NamedSource(source, _file(content_hash(source)))).compile()
-        versions.append(Version(source, brief.task, compiled.kernels, compiled.instructions))
-    whole = Constraint(Origin.PLAN, plan.change, plan.title, brief.round)
-    rulings = await asyncio.to_thread(check_constraints, (whole, *said), *versions)
+        names = (f"{FOLDER_NAME}/{path}" for path in compiled.included)
+        versions.append(
+            Version(
+                source, brief.task, compiled.kernels, compiled.instructions, compiled.assembly,
+                {name: brief.included[name] for name in names if name in brief.included},
+            )
+        )  # fmt: skip
+    rulings = await asyncio.to_thread(check_constraints, said, *versions)
     if code.author.kind is not AuthorKind.PLAYBOOK:
         return rulings
     why = "the code is the move's own, which does what the plan says"

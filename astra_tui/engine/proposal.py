@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from astra_tui.engine.approvals import Approvals
 from astra_tui.engine.attempts import SWEEP, Attempts, by_engineer, verdict_words
-from astra_tui.engine.briefing import binding_on, brief_for
+from astra_tui.engine.briefing import binding_on, brief_for, unedited_words
 from astra_tui.engine.candidate_steps import (
     ProposalId,
     check_candidate,
@@ -50,6 +50,7 @@ from astra_tui.model.approval import (
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.compilation import describe_errors
+from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -375,7 +376,9 @@ class Proposal:
         if not said:
             return
         await self.context.control.checkpoint()
-        rulings = await check_diff(self.context.lab, brief, self._plan, code, text, said)
+        if own := unedited_words(self._state.plan, self._plan):
+            said = (Constraint(Origin.PLAN, own, self._plan.title, round_), *said)
+        rulings = await check_diff(self.context.lab, brief, code, text, said)
         known = self._state.rulings(code.candidate)
         if [(r.constraint, r.text) for r in known] == [(r.constraint, r.text) for r in rulings]:
             return

@@ -11,6 +11,7 @@ from astra_tui.model.compilation import (
     Compilation,
     CompiledKernel,
     Diagnostic,
+    assembly_in,
     code_hash,
     instructions_in,
 )
@@ -49,16 +50,22 @@ class Compiled(msgspec.Struct, frozen=True):
     kernels: tuple[CompiledKernel, ...]
     instructions: tuple[str, ...]
     """What `instructions_in` finds in the PTX."""
+    assembly: tuple[str, ...] = ()
+    """What `assembly_in` finds there."""
+    included: tuple[str, ...] = ()
+    """Paths of the task's upstream files that the source includes, directly or not."""
     code: str = ""
     """The `code_hash` of what compiled."""
 
     @classmethod
-    def of(cls, compilation: Compilation, plan: LaunchPlan) -> Compiled:
+    def of(
+        cls, compilation: Compilation, plan: LaunchPlan, included: tuple[str, ...] = ()
+    ) -> Compiled:
         """What is told of a compilation of a source with this launch plan."""
         c = compilation
-        used = instructions_in(c.ptx)
+        used = instructions_in(c.ptx), assembly_in(c.ptx), included
         code = code_hash(c.ptx, print_plan(plan)) if c.ok else ""
-        return cls(c.ok, c.diagnostics, c.compiler, c.seconds, c.kernels, used, code)
+        return cls(c.ok, c.diagnostics, c.compiler, c.seconds, c.kernels, *used, code)
 
 
 class Compile(Request[Compiled], frozen=True):

@@ -258,7 +258,7 @@ class _Worker:
         self._draw_from(request.seed)
         source = self._open(request.source)
         compilation = self.compiler.compile(source.text, self.checker.kernels_of(source))
-        return Compiled.of(compilation, source.plan)
+        return Compiled.of(compilation, source.plan, self.compiler.included(source.text).paths)
 
     def _disassemble(self, source: Source) -> Disassembly:
         attributes = self.opened.device.attributes

@@ -111,6 +111,18 @@ def instructions_in(ptx: str) -> tuple[str, ...]:
     return tuple(sorted({*_INSTRUCTION.findall(ptx), *_DIRECTIVE.findall(ptx)}))
 
 
+_ASSEMBLY = re.compile(r"// begin inline asm\n(.*?)// end inline asm", re.DOTALL)
+_REGISTER = re.compile(r"%\w+")
+
+
+def assembly_in(ptx: str) -> tuple[str, ...]:
+    """The distinct pieces of inline assembly that PTX has, registers aside. CUDA's own headers,
+    such as that of `__half`, bring some too.
+    """
+    pieces = (_REGISTER.sub("%", piece) for piece in _ASSEMBLY.findall(ptx))
+    return tuple(sorted({" ".join(piece.split()) for piece in pieces}))
+
+
 _DEBUG = re.compile(
     r"^[ \t]*(?:\.loc\b.*|\.file\b.*|//.*|\.section\b.*\n[ \t]*\{[^}]*\}|)\n", re.MULTILINE
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from astra_tui.constraints.reading import read
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.compilation import instructions_in
+from astra_tui.lab.compiler.headers import HeaderTree
+from astra_tui.model.compilation import assembly_in, instructions_in
 from astra_tui.model.constraints import Compliance, Constraint, Judge, Origin
 from astra_tui.model.task import KernelTask
 
@@ -36,6 +38,24 @@ def versions(tasks: dict[str, KernelTask], compiler: Compiler) -> dict[tuple[str
     return found
 
 
+WITH_HEADER = [sort for sort in SORTS if "header" in sort]
+
+
+def header_of(sort: dict[str, Any]) -> str:
+    body = sort["header"]
+    return f"#pragma once\n__device__ float more(float x, unsigned* counter) {{\n  {body}\n}}\n"
+
+
+@pytest.fixture(scope="module")
+def with_header() -> Iterator[Compiler]:
+    """A compiler for sources that include the header of a sort, by its number."""
+    headers = {f"{n}.cuh": header_of(sort) for n, sort in enumerate(WITH_HEADER)}
+    with Compiler(
+        upstream=HeaderTree("lib", frozenset(headers), headers.__getitem__, ("",))
+    ) as opened:
+        yield opened
+
+
 def changed(text: str, edits: list[list[str]]) -> str:
     for old, new in edits:
         assert text.count(old) == 1, old
@@ -47,7 +67,9 @@ def compiled(text: str, task: KernelTask, compiler: Compiler) -> Version:
     expressions = kernels_to_compile(task, read_source(task, text, ""), workload_cases(task))
     compilation = compiler.compile(text, expressions)
     assert compilation.ok, compilation.diagnostics
-    return Version(text, task, compilation.kernels, instructions_in(compilation.ptx))
+    texts = {path: compiler.upstream.read(path) for path in compiler.included(text).paths}  # type: ignore[union-attr]
+    seen = instructions_in(compilation.ptx), assembly_in(compilation.ptx)
+    return Version(text, task, compilation.kernels, *seen, texts)
 
 
 def verdict(said: str, base: Version, new: Version) -> str:
@@ -71,6 +93,55 @@ def test_rules_say_what_they_can(
         expected = says.get(diff, truth)
         assert expected in (truth, "undecided")  # No rule is ever wrong.
         assert verdict(sort["said"][0], base, versions[name, diff]) == expected, diff
+
+
+@pytest.mark.parametrize("sort", WITH_HEADER, ids=lambda s: s["name"])
+def test_rules_are_not_blind_to_what_a_source_includes(
+    sort: dict[str, Any], tasks: dict[str, KernelTask], with_header: Compiler
+) -> None:
+    said, task = sort["said"][0], tasks["silu_and_mul"]
+    baseline = task.baseline_file.read_text(encoding="utf-8")
+    first, call = "#include <stdint.h>", ["(T)(silu * up)", "(T)more(silu * up, (unsigned*)out)"]
+    include = f'#include "{WITH_HEADER.index(sort)}.cuh"\n{first}'
+    texts = {
+        "plain": baseline,
+        "includes": changed(baseline, [[first, include]]),
+        "calls": changed(baseline, [[first, include], call]),
+        "has it": changed(baseline, [[first, header_of(sort)[13:] + first], call]),
+    }
+    found = {name: compiled(text, task, with_header) for name, text in texts.items()}
+    for base in ("plain", "includes"):
+        assert verdict(said, found[base], found["calls"]) != "kept"
+        assert verdict(said, found["calls"], found[base]) != "broken"
+    assert verdict(said, found["includes"], found["plain"]) == "kept"
+    assert verdict(said, found["plain"], found["has it"]) == "broken"
+    assert verdict(said, found["calls"], found["has it"]) == "undecided", "it was there before"
+
+
+def test_assembly_is_decided_also_where_the_base_only_includes_files(
+    tasks: dict[str, KernelTask], with_header: Compiler
+) -> None:
+    """As in an edit of a plan: the source that it starts from holds nothing but an include."""
+    (number,) = (n for n, s in enumerate(WITH_HEADER) if s["name"] == "no inline assembly")
+    task = tasks["silu_and_mul"]
+    own = task.baseline_file.read_text(encoding="utf-8")
+    base = compiled(
+        changed(
+            own,
+            [["#include <stdint.h>", f'#include "{number}.cuh"\n#include <stdint.h>'],
+             ["(T)(silu * up)", "(T)more(silu * up, nullptr)"]],
+        ),
+        task,
+        with_header,
+    )  # fmt: skip
+    assembly = ["const float silu", 'asm volatile("" ::: "memory");\n    const float silu']
+    said = "Use no inline assembly."
+    assert verdict(said, base, compiled(changed(own, [assembly]), task, with_header)) == "broken"
+    assert verdict(said, base, compiled(own, task, with_header)) == "kept"
+    same = compiled(changed(base.text, [["expf(-gate)", "__expf(-gate)"]]), task, with_header)
+    assert verdict(said, base, same) == "kept", "no assembly is new"
+    more = compiled(changed(base.text, [assembly]), task, with_header)
+    assert verdict(said, base, more) == "broken"
 
 
 def test_at_least_twelve_of_at_least_twenty_sorts_are_decided_by_rule() -> None:

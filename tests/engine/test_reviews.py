@@ -141,7 +141,7 @@ def test_a_reason_of_one_round_binds_the_next_and_an_edit_only_its_plan(
         status, more = ApprovalStatus.ACCEPTED, {}
         plan = session.engine.state.round(question.round).proposals[0].plan
         if question.gate is ApprovalGate.PLAN and plan.title == "first":
-            edited = replace(plan, change="fewer, with at most 96 threads a block")
+            edited = replace(plan, change=f"{plan.change}. At most 96 threads a block.")
             status, more = ApprovalStatus.EDITED, {"plan": edited, "reason": "it is small"}
         elif plan.title == "second":
             status, more = ApprovalStatus.REJECTED, {"reason": FAST}
@@ -151,9 +151,8 @@ def test_a_reason_of_one_round_binds_the_next_and_an_edit_only_its_plan(
     asyncio.run(session.run_with(decide))
     assert reviews(session) == [
         [
-            ("fewer, with at most 96 threads a block", "undecided", ""),
-            ("with at most 96 threads a block", "broken", "rule"),
-            ("fewer", "undecided", ""),
+            ("fewer.", "undecided", ""),
+            ("At most 96 threads a block", "broken", "rule"),
         ],
         [("fewer", "undecided", ""), (FAST, "broken", "rule")],
     ]
