@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from astra_tui.gpu.nvml import GpuReader, GpuSampler
 from astra_tui.model.events import GpuSampled
@@ -48,20 +46,11 @@ def _own_processes() -> frozenset[int]:
     return process_tree(os.getpid())
 
 
-def process_tree(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
-    """Ids of the children of a process, of their children and so on; none where /proc is not."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for stat in proc.glob("[0-9]*/stat"):
-        try:
-            # The name before it is in parentheses, and may hold some itself.
-            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            children[int(fields[1])].append(int(stat.parent.name))
-        except (OSError, IndexError, ValueError):  # It has ended meanwhile.
-            continue
-    found: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        new = [child for child in children[waiting.pop()] if child not in found]
-        found.update(new)
-        waiting.extend(new)
-    return frozenset(found)
+def process_tree(pid: int) -> frozenset[int]:
+    """Ids of the children of a process, of their children and so on; none where it has ended."""
+    import psutil  # Late: on a GPU only.
+
+    try:
+        return frozenset(child.pid for child in psutil.Process(pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return frozenset()

@@ -120,11 +120,6 @@ class EngineProcess:
         assert ended, "the engine goes on"
 
 
-def children_of(pid: int) -> list[int]:
-    lists = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for file in lists for child in file.read_text("ascii").split()]
-
-
 def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) -> None:
     """Looks until something is so, as long as a process lives."""
     while not condition():

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from astra_tui.cli.exit_codes import ExitCode
@@ -17,7 +18,7 @@ from astra_tui.sessions.engines import LOG_NAME
 from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.reading import JournalContents, read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell
-from tests.cli.engineer import PROMPT, Engineer, EngineProcess, children_of, wait_for
+from tests.cli.engineer import PROMPT, Engineer, EngineProcess, wait_for
 from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 SECRET = "sk-planted0123456789abcdef"
@@ -222,9 +223,10 @@ def test_what_the_engine_cannot_open_is_said_as_if_there_were_no_engine(
 
 def test_ctrl_c_while_the_engine_starts_leaves_no_engine(shell: Shell) -> None:
     ada = Engineer.running(shell, (*COMMAND, *RUN))
-    wait_for(lambda: children_of(ada.process.pid), ada.process)
-    (pid,) = children_of(ada.process.pid)
-    engine = EngineProcess(pid)
+    starter = psutil.Process(ada.process.pid)
+    wait_for(starter.children, ada.process)
+    (child,) = starter.children()
+    engine = EngineProcess(child.pid)
     ada.types("\x03")
     code, shown = ada.leaves()
     assert code == ExitCode.INTERRUPTED, shown

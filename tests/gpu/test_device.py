@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from astra_tui.gpu.device import REPEATED_BYTES, CudaDevice
@@ -49,17 +48,8 @@ def assert_right(outcome: RunOutcome) -> None:
 
 def children() -> set[int]:
     """The processes that this one started and that live."""
-    return set(_children_of(os.getpid(), Path("/proc").glob("[0-9]*/stat")))
-
-
-def _children_of(parent: int, files: Iterable[Path]) -> Iterable[int]:
-    for file in files:
-        try:
-            after_name = file.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(after_name[1]) == parent and after_name[0] != "Z":
-            yield int(file.parent.name)
+    started = psutil.Process().children()
+    return {child.pid for child in started if child.status() != psutil.STATUS_ZOMBIE}
 
 
 def test_outputs_come_back(device: CudaDevice) -> None:
