@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 _MAGIC = b"\x7fELF\x02\x01"
@@ -72,14 +73,26 @@ class LaunchFacts:
 
 @dataclass(frozen=True)
 class _Section:
-    name_at: int
+    name: str
     kind: int
     flags: int
     offset: int
     size: int
     link: int
 
+    def content(self, cubin: bytes) -> bytes:
+        return cubin[self.offset : self.offset + self.size]
 
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
+        raise ElfError(f"the cubin cannot be read: {error}") from None
+
+
+@_reading()
 def writable_globals(cubin: bytes) -> tuple[Symbol, ...]:
     """Variables in global memory that kernels of a cubin can write, with their sizes in bytes.
 
@@ -87,45 +100,31 @@ def writable_globals(cubin: bytes) -> tuple[Symbol, ...]:
     String literals, such as those of printf, are among them: the compiler puts them there under
     names that begin with "$str". Raises ElfError.
     """
-    try:
-        return tuple(_writable(cubin))
-    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
-        raise ElfError(f"the cubin cannot be read: {error}") from None
+    return tuple(_writable(cubin))
 
 
+@_reading()
 def loaded_sections(cubin: bytes) -> dict[str, bytes]:
     """What of a cubin reaches a GPU, by section: code, constants, sizes, and facts for launches.
 
     Two cubins that agree in it are the same program; tables for debuggers and names of files are
     left out. Raises ElfError.
     """
-    try:
-        sections, names = _sections(cubin)
-        found = {}
-        for section in sections:
-            name = _text(cubin, names, section.name_at)
-            if section.flags & _LOADED or name.startswith(".nv.info"):
-                content = cubin[section.offset : section.offset + section.size]
-                no_bytes = section.kind == _NO_BITS
-                found[name] = section.size.to_bytes(8, "little") if no_bytes else content
-    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
-        raise ElfError(f"the cubin cannot be read: {error}") from None
-    return found
+    return {
+        s.name: s.size.to_bytes(8, "little") if s.kind == _NO_BITS else s.content(cubin)
+        for s in _sections(cubin)
+        if s.flags & _LOADED or s.name.startswith(".nv.info")
+    }
 
 
+@_reading()
 def launch_facts(cubin: bytes) -> dict[str, LaunchFacts]:
     """What has to be known to launch every kernel of a cubin, by symbol. Raises ElfError."""
-    try:
-        sections, names = _sections(cubin)
-        found = {}
-        for section in sections:
-            name = _text(cubin, names, section.name_at)
-            if name.startswith(_INFO):
-                content = cubin[section.offset : section.offset + section.size]
-                found[name.removeprefix(_INFO)] = _launch_facts(content)
-    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
-        raise ElfError(f"the cubin cannot be read: {error}") from None
-    return found
+    return {
+        section.name.removeprefix(_INFO): _launch_facts(section.content(cubin))
+        for section in _sections(cubin)
+        if section.name.startswith(_INFO)
+    }
 
 
 def _launch_facts(info: bytes) -> LaunchFacts:
@@ -151,33 +150,31 @@ def _sized_attributes(info: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _writable(cubin: bytes) -> Iterator[Symbol]:
-    sections, names = _sections(cubin)
+    sections = _sections(cubin)
     symbols = list(_symbols(cubin, sections))
     for index, section in enumerate(sections):
-        name = _text(cubin, names, section.name_at)
-        lasting = not name.startswith(_PER_BLOCK_OR_THREAD)
+        lasting = not section.name.startswith(_PER_BLOCK_OR_THREAD)
         if section.flags & _WRITABLE_IN_MEMORY != _WRITABLE_IN_MEMORY or not lasting:
             continue
-        here = [Symbol(text, size, name) for text, size, place in symbols if place == index]
+        here = [Symbol(text, size, section.name) for text, size, at in symbols if at == index]
         yield from here
         unclaimed = section.size - sum(symbol.size for symbol in here)
         if unclaimed > 0:
-            yield Symbol(name, unclaimed, name)
+            yield Symbol(section.name, unclaimed, section.name)
 
 
-def _sections(cubin: bytes) -> tuple[list[_Section], _Section]:
-    """All sections, and the one that holds their names."""
+def _sections(cubin: bytes) -> list[_Section]:
     if not cubin.startswith(_MAGIC):
         raise ElfError("this is not a 64-bit little-endian ELF file")
     start, entry_size, count, names_at = _HEADER.unpack_from(cubin)
     if entry_size < _SECTION.size:
         raise ElfError(f"section headers of {entry_size} bytes are too small")
-    sections = []
-    for index in range(count):
-        fields = _SECTION.unpack_from(cubin, start + index * entry_size)
-        name_at, kind, flags, _, offset, size, link, *_ = fields
-        sections.append(_Section(name_at, kind, flags, offset, size, link))
-    return sections, sections[names_at]
+    headers = [_SECTION.unpack_from(cubin, start + i * entry_size) for i in range(count)]
+    names = headers[names_at][4]
+    return [
+        _Section(_text(cubin, names + name_at), kind, flags, offset, size, link)
+        for name_at, kind, flags, _, offset, size, link, *_ in headers
+    ]
 
 
 def _symbols(cubin: bytes, sections: list[_Section]) -> Iterator[tuple[str, int, int]]:
@@ -188,11 +185,10 @@ def _symbols(cubin: bytes, sections: list[_Section]) -> Iterator[tuple[str, int,
         for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
             name_at, info, _, place, _, size = _SYMBOL.unpack_from(cubin, at)
             if info & _TYPE_MASK == _OBJECT:
-                yield _text(cubin, sections[table.link], name_at), size, place
+                yield _text(cubin, sections[table.link].offset + name_at), size, place
 
 
-def _text(cubin: bytes, table: _Section, at: int) -> str:
-    start = table.offset + at
+def _text(cubin: bytes, start: int) -> str:
     end = cubin.find(b"\0", start)
     if end < 0:
         raise ElfError("a name lies outside of the file")

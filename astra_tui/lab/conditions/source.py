@@ -13,10 +13,14 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import ancestors, declared_name, parse_comparisons, text_of
+
+_HEADER = Path(__file__).with_name("note.h")
+"""What a condition reports itself by; NAME stands for a name that the source does not have."""
 
 _COMPARISONS = {"<", ">", "<=", ">=", "==", "!=", "not_eq"}
 _JOINS = {"&&", "||", "and", "or"}
@@ -121,42 +125,10 @@ def instrument(source: str, dropped_lines: frozenset[int] = frozenset()) -> Inst
     dropped = [c for e in found.edits if e not in kept for c in e.conditions]
     return Instrumented(
         text=_apply(data, kept),
-        header=_HEADER.replace("NAME", name),
+        header=_HEADER.read_text(encoding="utf-8").replace("NAME", name),
         conditions=tuple(c for e in kept for c in e.conditions),
         unseen=(*found.unseen, *dropped),
     )
-
-
-_HEADER = """\
-#pragma once
-template <int ID> __device__ __forceinline__ void NAME_note(bool taken) {
-  asm volatile("astra.cond %0, %1;" :: "n"(ID), "r"((int)taken));
-}
-template <int ID> __device__ __forceinline__ constexpr bool NAME(bool taken) {
-  return __builtin_is_constant_evaluated() ? taken : (NAME_note<ID>(taken), taken);
-}
-template <int ID> __device__ __forceinline__ constexpr bool NAME_value(bool taken) {
-  return NAME<ID>(taken);
-}
-template <int ID, class T> __device__ __forceinline__ constexpr T NAME_value(T other) {
-  return other;
-}
-template <int ID, class T> __device__ __forceinline__ constexpr void NAME_case(T, bool taken) {
-  NAME<ID>(!taken);
-}
-template <int ID, class T, class C, class... Others>
-__device__ __forceinline__ constexpr void NAME_case(T value, bool taken, C label,
-                                                    Others... others) {
-  const bool here = value == (T)label;
-  NAME<ID>(here);
-  NAME_case<ID + 1>(value, taken || here, others...);
-}
-template <int ID, class T, class... Labels>
-__device__ __forceinline__ constexpr T NAME_switch(T value, Labels... labels) {
-  NAME_case<ID>(value, false, labels...);
-  return value;
-}
-"""
 
 
 def _tree(source: str) -> Node:
