@@ -89,6 +89,7 @@ TARGETS: Mapping[Framework, Target] = {
         apis=_EAGER,
         mechanism="an operator of torch.library; outside the guard it runs PyTorch's own operators",
         use="{package}.{task}(...)  # or torch.ops.astra.{task}",
+        shared=("_eager",),
     ),
     Framework.FLASHINFER: Target(
         title="FlashInfer",
@@ -124,8 +125,14 @@ TARGETS: Mapping[Framework, Target] = {
         title="vLLM",
         module="vllm",
         pinned=("vllm 0.33.0",),
-        apis={"fused_add_rmsnorm": "vllm.ir.ops.fused_add_rms_norm"},
-        mechanism="the provider `astra` of the operator in vLLM's IR, first in its priority",
+        apis={
+            "silu_and_mul": "vllm.model_executor.layers.activation.SiluAndMul",
+            "fused_add_rmsnorm": "vllm.ir.ops.fused_add_rms_norm",
+        },
+        mechanism=(
+            "vLLM's registries: the provider `astra` of an operator of its IR, first in its "
+            "priority, or an out-of-tree class of a layer"
+        ),
         use="# before the engine is made",
         tried=_NOT_ON_A_GPU,
     ),
@@ -136,6 +143,7 @@ TARGETS: Mapping[Framework, Target] = {
         apis=_EAGER,
         mechanism="a build variant without an architecture, `torch-cuda`, that `kernels` loads",
         use="{package}.{task}(...)",
+        shared=("_eager",),
         prefix="build/torch-cuda",
     ),
 }

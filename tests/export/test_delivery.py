@@ -1,19 +1,26 @@
 """Adapters: their files, their guard against the real framework, and what they refuse.
 
-The frameworks are large, so that only PyTorch's adapter is tried everywhere. The others are where
-ASTRA_TUI_FRAMEWORKS names folders from which they can be imported (CONTRIBUTING.md).
+None of it ran on a GPU. The frameworks are large, so that only PyTorch's adapter is tried
+everywhere. Those of FlashInfer, SGLang and vLLM are where the pinned wheels and sdist are in the
+cache, or `ASTRA_TUI_FETCH=1` fetches them; that of Hugging Face kernels is where
+ASTRA_TUI_FRAMEWORKS names folders from which it can be imported (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import pytest
 
 from astra_tui.export import Framework, Subject, find_winner
@@ -24,7 +31,10 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.export import StepOutcome
 from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.model.task import KernelTask
+from astra_tui.model.task.upstream import load_upstream
+from astra_tui.packages import Packages
 from astra_tui.sessions.integrity import read_session
+from tests.conftest import ROOT
 from tests.export.sessions import tuned, write_files, write_session
 
 FRAMEWORKS = os.environ.get("ASTRA_TUI_FRAMEWORKS", "")
@@ -37,19 +47,56 @@ def adapter(subject: Subject, framework: Framework) -> Adapter:
     return adapter_of(subject, framework, SessionState(candidates={hash_: CandidateState(hash_)}))
 
 
-def ran(folder: Path, framework: Framework, scripted_driver: Path) -> dict[str, Any]:
-    """What adapters.py found."""
+SHIPPED = {
+    Framework.FLASHINFER: "flashinfer_fused_add_rmsnorm",
+    Framework.SGLANG: "sglang_silu_and_mul",
+    Framework.VLLM: "vllm_moe_sum",
+}
+"""A bundled task that pins the framework's package."""
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Framework], str]:
+    """Folders with the Python files of a framework's pinned package, and its metadata."""
+
+    @cache
+    def unpacked(framework: Framework) -> str:
+        upstream = load_upstream(ROOT / "kernels" / SHIPPED[framework])
+        assert upstream is not None
+        assert upstream.package is not None
+        store = Packages(Path(platformdirs.user_cache_dir("astra-tui")) / "packages")
+        if not (store.has(upstream.package) or os.environ.get("ASTRA_TUI_FETCH")):
+            pytest.skip(f"{upstream.package} is not in the cache; to fetch it: ASTRA_TUI_FETCH=1")
+        folder = tmp_path_factory.mktemp(framework.value)
+        archive = store.fetch(upstream.package)
+        endings = (".py", ".cuh", "METADATA", "egg-info/PKG-INFO")
+        archive.unpack(folder, lambda name: name.endswith(endings))
+        root = archive.pin.file.removesuffix(".tar.gz")
+        return str(folder / root if archive.pin.is_sdist else folder)
+
+    return lambda framework: unpacked(framework) if framework in SHIPPED else ""
+
+
+def ended(
+    folder: Path, framework: Framework, frameworks: str, driver: Path
+) -> subprocess.CompletedProcess[str]:
+    """adapters.py, run to its end."""
     script = Path(__file__).with_name("adapters.py")
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-P", str(script), str(folder), framework.value],
         cwd=folder, capture_output=True, text=True, check=False,
         env={
             **os.environ,
-            "PYTHONPATH": FRAMEWORKS,
-            "LD_LIBRARY_PATH": str(scripted_driver),
+            "PYTHONPATH": frameworks,
+            "LD_LIBRARY_PATH": str(driver),
             "SCRIPTED_CUDA_LOG": str(folder / "log"),
         },
     )  # fmt: skip
+
+
+def ran(folder: Path, framework: Framework, frameworks: str, driver: Path) -> dict[str, Any]:
+    """What adapters.py found."""
+    done = ended(folder, framework, frameworks, driver)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -63,25 +110,17 @@ def packages(folder: Path, subjects: dict[str, Subject], framework: Framework) -
     return folder
 
 
-@pytest.mark.parametrize(
-    "framework",
-    [
-        pytest.param(
-            one,
-            marks=pytest.mark.skipif(
-                one is not Framework.TORCH and not FRAMEWORKS,
-                reason="set ASTRA_TUI_FRAMEWORKS to folders with the frameworks (CONTRIBUTING.md)",
-            ),
-        )
-        for one in Framework
-        if one is not Framework.HF
-    ],
-)
+@pytest.mark.parametrize("framework", [one for one in Framework if one is not Framework.HF])
 def test_the_framework_s_calls_reach_the_kernel(
-    framework: Framework, subjects: dict[str, Subject], tmp_path: Path, scripted_driver: Path
+    framework: Framework,
+    subjects: dict[str, Subject],
+    tmp_path: Path,
+    scripted_driver: Path,
+    installed: Callable[[Framework], str],
 ) -> None:
     """The scripted driver computes nothing, so that results inside the guard are not compared."""
-    found = ran(packages(tmp_path, subjects, framework), framework, scripted_driver)
+    folder = packages(tmp_path, subjects, framework)
+    found = ran(folder, framework, installed(framework), scripted_driver)
     for name in TARGETS[framework].apis:
         proof = found[name]
         assert proof["wrong"]["counts"] == []
@@ -93,6 +132,10 @@ def test_the_framework_s_calls_reach_the_kernel(
     assert found["astra_tui"] == []
     if framework is Framework.FLASHINFER:
         assert found["together"] == TOGETHER
+    if framework is Framework.SGLANG:
+        assert found["layers"] == SGLANG_LAYERS
+    if framework is Framework.VLLM:
+        assert found["layers"] == VLLM_LAYERS
 
 
 NOT_ROUTED = "Trace Apply has no solution for this width, or met it first in a graph's capture"
@@ -115,6 +158,26 @@ TOGETHER = {
     "own again": True,
     "the other stays": 2,
     "off": True,
+}
+NORM = "float16[3, 64] float16[3, 64] float16[64]"
+SGLANG_LAYERS = {
+    "counts": {
+        "silu_and_mul": {"hits": {"float16[3, 128]": 1}, "fallbacks": {}},
+        "fused_add_rmsnorm": {
+            "hits": {NORM: 1},
+            "fallbacks": {
+                "another form of the norm than x, residual and weight": 1,
+                "SGLang's batch-invariant mode": 1,
+            },
+        },
+    },
+    "same outside": True,
+}
+VLLM_LAYERS = {
+    "install": ["AstraSiluAndMul", "silu_and_mul"],
+    "uninstall": ["SiluAndMul", "silu_and_mul"],
+    "own again": True,
+    "counts": {"hits": {}, "fallbacks": {}},
 }
 
 
@@ -150,11 +213,47 @@ def test_another_version_is_an_error_that_says_so(
     assert "FrameworkChanged: vllm is 0.34.0; this adapter was written" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("framework", "file", "text", "changed", "said"),
+    [
+        (
+            Framework.SGLANG, "sglang/srt/layers/layernorm.py",
+            "        quant_linear: Optional[nn.Module] = None,", "        scale=None,",
+            "RMSNorm.forward_cuda takes (self, x, residual=None, post_residual_addition=None, "
+            "scale=None); this adapter is for (self, x, ",
+        ),
+        (
+            Framework.VLLM, "vllm/model_executor/layers/activation.py",
+            "def forward_cuda(self, x: torch.Tensor)", "def forward_cuda(self, x, limit=0.0)",
+            "forward_cuda takes (self, x, limit=0.0); this adapter is for (self, x)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_changed_file_is_an_error_that_says_so(
+    framework: Framework,
+    file: str,
+    text: str,
+    changed: str,
+    said: str,
+    subjects: dict[str, Subject],
+    tmp_path: Path,
+    installed: Callable[[Framework], str],
+) -> None:
+    folder = tmp_path / "changed"
+    shutil.copytree(installed(framework), folder, copy_function=os.link)
+    source = (folder / file).read_text()
+    assert text in source
+    (folder / file).unlink()
+    (folder / file).write_text(source.replace(text, changed))
+    packages(tmp_path, subjects, framework)
+    assert said in ended(tmp_path, framework, str(folder), tmp_path).stderr
+
+
 def test_the_switch_turns_it_off(subjects: dict[str, Subject], tmp_path: Path) -> None:
     packages(tmp_path, subjects, Framework.TORCH)
     script = (
-        "import json, torch; from astra_silu_and_mul import calls, eager, _operator\n"
-        "_operator.set_fallback(eager.silu_and_mul)\n"
+        "import json, torch; from astra_silu_and_mul import calls, eager\n"
+        "eager.install()\n"
         "torch.ops.astra.silu_and_mul(torch.randn(3, 64).half())\n"
         "print(json.dumps(calls.counts()))\n"
     )
@@ -194,9 +293,12 @@ def test_files_for_a_stranger(subjects: dict[str, Subject], framework: Framework
     assert all(isinstance(text, str) and compile(text, "file", "exec") for text in python)
 
 
-def test_an_operator_without_a_hook(subjects: dict[str, Subject]) -> None:
-    with pytest.raises(UserError, match="vLLM has no hook for silu_and_mul"):
-        adapter(subjects["silu_and_mul"], Framework.VLLM)
+def test_an_operator_without_a_hook(
+    tasks: dict[str, KernelTask], subjects: dict[str, Subject]
+) -> None:
+    subject = replace(subjects["silu_and_mul"], task=tasks["merge_attn_states_lse"])
+    with pytest.raises(UserError, match="vLLM has no hook for merge_attn_states_lse"):
+        adapter(subject, Framework.VLLM)
 
 
 def test_delivery_is_checked_and_written(

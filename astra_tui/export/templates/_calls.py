@@ -20,7 +20,9 @@ class Calls:
 
     def __init__(self, switch: str):
         self.switch = switch
-        self.off = os.environ.get(switch, "").lower() in _OFF
+        self.switched_off = os.environ.get(switch, "").lower() in _OFF
+        """What the environment says."""
+        self.off = self.switched_off
         self._lock = threading.Lock()
         self._hits: Counter[str] = Counter()
         self._fallbacks: Counter[str] = Counter()

@@ -48,6 +48,8 @@ class Attachment:
         def backend_eligible(op: Any, backend: Any, *args: Any, **kwargs: Any) -> bool:
             if backend is not KernelBackend.PLUGIN:
                 return bool(eligible(op, backend, *args, **kwargs))
+            if torch.compiler.is_compiling():  # The guard needs addresses.
+                return False
             self._local.offer = self._offer(op, *args, **kwargs)
             return self._local.offer is not None
 

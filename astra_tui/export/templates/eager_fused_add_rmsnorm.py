@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from . import _operator
-from ._pins import require_version
-
-require_version("torch", "2.1[1-9].*")
+from ._eager import Hook
 
 API = "torch.ops.astra.fused_add_rmsnorm"
 
@@ -24,17 +20,8 @@ def fused_add_rmsnorm(
     x.copy_(total * torch.rsqrt(total.square().mean(-1, keepdim=True) + eps) * weight.float())
 
 
-def install(widths: Iterable[int] = ()) -> None:
-    """Calls outside the guard get `fused_add_rmsnorm` above; every width is inside."""
-    del widths
-    _operator.set_fallback(fused_add_rmsnorm)
-    _operator.calls.off = False
-
-
-def uninstall() -> None:
-    """Every call gets it."""
-    _operator.set_fallback(fused_add_rmsnorm)
-    _operator.calls.off = True
+_hook = Hook(fused_add_rmsnorm)
+install, uninstall = _hook.install, _hook.uninstall
 
 
 def call(given: dict[str, Any]) -> dict[str, torch.Tensor]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from . import _operator
-from ._pins import require_version
-
-require_version("torch", "2.1[1-9].*")
+from ._eager import Hook
 
 API = "torch.ops.astra.silu_and_mul"
 
@@ -21,17 +17,8 @@ def silu_and_mul(input: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.silu(input[..., :d]) * input[..., d:]
 
 
-def install(widths: Iterable[int] = ()) -> None:
-    """Calls outside the guard get `silu_and_mul` above; every width is inside."""
-    del widths
-    _operator.set_fallback(silu_and_mul)
-    _operator.calls.off = False
-
-
-def uninstall() -> None:
-    """Every call gets it."""
-    _operator.set_fallback(silu_and_mul)
-    _operator.calls.off = True
+_hook = Hook(silu_and_mul)
+install, uninstall = _hook.install, _hook.uninstall
 
 
 def call(given: dict[str, Any]) -> dict[str, torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Iterable
 from typing import Any
@@ -12,8 +13,15 @@ from . import _operator
 from ._pins import require_parameters
 from ._sglang import Attachment, Offer
 
+layernorm = importlib.import_module("sglang.srt.layers.layernorm")
+RMSNorm = layernorm.RMSNorm
+
 API = "sglang.srt.layers.layernorm.RMSNorm"
-_PARAMETERS = "self, x, residual=None, post_residual_addition=None, quant_linear=None"
+
+require_parameters(
+    RMSNorm.forward_cuda,
+    "self, x, residual=None, post_residual_addition=None, quant_linear=None",
+)
 
 
 def _offer(
@@ -32,6 +40,10 @@ def _offer(
         and not op.cast_x_before_out_mul
         and not op.fp32_residual
     )
+    if layernorm.is_batch_invariant_mode_enabled():
+        # It asks for the same result of a row in any batch, which was not checked of this kernel.
+        _operator.calls.fell_back("SGLang's batch-invariant mode")
+        return None
     if not plain or x.numel() == 0:
         _operator.calls.fell_back("another form of the norm than x, residual and weight")
         return None
@@ -39,39 +51,34 @@ def _offer(
     return None if launch is None else (launch, (x, residual))
 
 
-_attachments: list[Attachment] = []
-
-
-def attach_layer(layer: type[Any]) -> None:
-    """Attaches the backend to a class with the fields and the forward of RMSNorm."""
-    require_parameters(layer.forward_cuda, _PARAMETERS)
-    _attachments.append(Attachment(layer, _offer))
-    _attachments[-1].attach()
+_attachment = Attachment(RMSNorm, _offer)
 
 
 def install(widths: Iterable[int] = ()) -> None:
-    """Attaches the backend to RMSNorm. Call it before a model is made.
+    """Attaches the backend to RMSNorm; every width is inside.
 
-    SGLang's batch-invariant mode wants one result for a row in any batch, which was not checked of
-    these kernels: do not install them there.
+    Call it before a model is made: a layer keeps what it chose at its first call.
     """
     del widths
-    if not _attachments:
-        attach_layer(importlib.import_module("sglang.srt.layers.layernorm").RMSNorm)
-    for attachment in _attachments:
-        attachment.attach()
+    _attachment.attach()
+    _layer.cache_clear()
 
 
 def uninstall() -> None:
     """Ends it."""
-    for attachment in _attachments:
-        attachment.detach()
+    _attachment.detach()
+    _layer.cache_clear()
+
+
+@functools.cache
+def _layer(width: int, eps: float, dtype: torch.dtype) -> Any:
+    return RMSNorm(width, eps=eps, weight_dtype=dtype)
 
 
 def call(given: dict[str, Any]) -> dict[str, torch.Tensor]:
     """One call through SGLang's layer, for proofs: what it writes, by the task's names."""
-    layer = importlib.import_module("sglang.srt.layers.layernorm").RMSNorm
-    op = layer(given["weight"].shape[0], eps=given["eps"], weight_dtype=given["weight"].dtype)
-    op.weight.data = given["weight"]
-    x, residual = op(given["x"], given["residual"])
+    weight = given["weight"]
+    layer = _layer(weight.shape[0], given["eps"], weight.dtype)
+    layer.weight.data = weight
+    x, residual = layer(given["x"], given["residual"])
     return {"x": x, "residual": residual}

@@ -36,16 +36,21 @@ def _offer(op: Any, input: torch.Tensor, out: torch.Tensor | None = None) -> Off
 _attachments = [Attachment(activation.SiluAndMulOp, _offer)]
 
 
-def attach_layer(layer: type[Any]) -> None:
-    """Attaches the backend to `sglang.srt.layers.activation.SiluAndMul`, which models use."""
+def _attach_layer() -> None:
+    """Adds SGLang's layer, which models use and which does not go through the fused operator."""
+    layer = importlib.import_module("sglang.srt.layers.activation").SiluAndMul
     require_parameters(layer.forward_cuda, "self, x")
     _attachments.append(Attachment(layer, lambda op, x: _offer(op, x)))
-    _attachments[-1].attach()
 
 
 def install(widths: Iterable[int] = ()) -> None:
-    """Attaches the backend; every width is inside. Call it before a model is made."""
+    """Attaches the backend to the fused operator and to the layer; every width is inside.
+
+    Call it before a model is made: a layer keeps what it chose at its first call.
+    """
     del widths
+    if len(_attachments) == 1:
+        _attach_layer()
     for attachment in _attachments:
         attachment.attach()
     forget_choices(activation._SILU_AND_MUL)
