@@ -20,6 +20,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.upstream import FOLDER_NAME
+from astra_tui.model.task.yardstick_file import load_yardsticks
 from astra_tui.model.team import Brief, SecondParent, Tried
 
 
@@ -47,11 +48,17 @@ def brief_on(
         analysis=analysis,
         timing=known.timings[-1].timing if known.timings else None,
         gpu=state.device.gpu if state.device else None,
+        shipped=known.shipped,
+        launches=_launches(task) if known.shipped is not None else {},
         hardware=known.hardware,
         included=_included(task),
         swept=next((text_of(hash_) for hash_ in _swept_for(state, base)), ""),
         open_conditions=tuple(_open_conditions(state, round_, base)),
     )
+
+
+def _launches(task: KernelTask) -> Mapping[str, str]:
+    return {name: how for one in load_yardsticks(task) for name, how in one.launches.items()}
 
 
 def _included(task: KernelTask) -> Mapping[str, str]:

@@ -60,7 +60,7 @@ def _gpu(device: DeviceChoice) -> GpuIdentity | None:
     from astra_tui.gpu.nvml import GpuReader
 
     with GpuReader(device.uuid) as reader:
-        return reader.identity()
+        return device.complete(reader.identity())
 
 
 def main() -> int:

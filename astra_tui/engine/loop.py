@@ -43,7 +43,7 @@ from astra_tui.engine.stops import (
     check_roofline,
     check_rounds,
 )
-from astra_tui.engine.winner import measure_winner
+from astra_tui.engine.winner import measure_winner, time_base_shipped
 from astra_tui.engine.workbench import DraftLabs
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.devices import DeviceChoice
@@ -237,7 +237,7 @@ class Engine:
         identity = None
         if self._device.uuid:
             self._watch = GpuWatch(self._device.uuid, self.record.emit)
-            identity = self._watch.start()
+            identity = self._device.complete(self._watch.start())
         self.record.emit(DeviceOpened(self._device.name, identity))
 
     def _quiet(self) -> AbstractContextManager[None]:
@@ -384,6 +384,11 @@ class Engine:
             self.record.emit(PlanningFinished(number))
             return
         await self._read_hardware(self.state.round(number).base, number)
+        if self._planner():
+            budget = self._settings.budget
+            await time_base_shipped(
+                self.record, self._context.lab, self._context.task, number, budget
+            )
         self.record.emit(StageBegan("plan", number))
         await self._read_profile(number)
         self._recollection.recall(number, self._bottleneck(number), self._planner())

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import msgspec
+
 from astra_tui.gpu.discovery import find_devices
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.opening import Gpu, find_gpu, open_gpu
 from astra_tui.model.device import Device
+from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
 from astra_tui.processes.confine import limit_memory
 
@@ -24,6 +27,12 @@ class DeviceChoice:
 
     name: str = EMULATOR
     uuid: str = ""
+    l2_bytes: int | None = None
+
+    def complete(self, identity: GpuIdentity) -> GpuIdentity:
+        """What NVML tells of its GPU, with what CUDA alone does."""
+        missing = {what: why for what, why in identity.missing.items() if what != "l2_bytes"}
+        return msgspec.structs.replace(identity, l2_bytes=self.l2_bytes, missing=missing)
 
 
 def choose_device(name: str) -> DeviceChoice:
@@ -41,7 +50,7 @@ def choose_device(name: str) -> DeviceChoice:
 
 
 def _choice(facts: DeviceFacts) -> DeviceChoice:
-    return DeviceChoice(f"cuda:{facts.ordinal}", facts.uuid)
+    return DeviceChoice(f"cuda:{facts.ordinal}", facts.uuid, facts.attributes["l2_cache_bytes"])
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,7 @@ class _Worker:
         bench.idle_processes = request.idle_processes
         *trials, base = self._compiled_trials(request)
         where = places(request.dimensions, [list(t.settings.values()) for t in trials])
+        bench.options = Options()
         bench.renew()
         tuner = Tuner(task, bench, task.workloads, trials, where, rivals=(base,))
         begun = time.monotonic()

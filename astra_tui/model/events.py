@@ -314,7 +314,9 @@ class SweepFinished(Event, frozen=True, tag="sweep_finished"):
 
 
 class ShippedTimed(Event, frozen=True, tag="shipped_timed"):
-    """The best candidate was timed against the kernels that others ship."""
+    """A source was timed against the kernels that others ship: the best at the end, and what a
+    round stands on before a model plans it.
+    """
 
     candidate: str
     shipped: ShippedTimes

@@ -51,6 +51,8 @@ class GpuIdentity(msgspec.Struct, frozen=True):
     compute_capability: tuple[int, int] | None = None
     sm_count: int | None = None
     memory_bytes: int | None = None
+    l2_bytes: int | None = None
+    """The L2 cache, as CUDA tells it: NVML does not. None in sessions of before it was kept."""
     max_sm_mhz: int | None = None
     max_mem_mhz: int | None = None
     power_limit_w: float | None = None

@@ -65,11 +65,29 @@ def resident_blocks(arch: str, threads: int, registers: int, shared_bytes: int) 
     `arch` is as in "sm_90" or "sm_90a". `threads` is the size of a block, `registers` are those of
     one thread, `shared_bytes` those of one block. Raises UnknownArchitecture.
     """
+    return min(_fitting(arch, threads, registers, shared_bytes).values())
+
+
+def limited_by(arch: str, threads: int, registers: int, shared_bytes: int) -> str:
+    """What keeps more blocks off a multiprocessor: "warps", "blocks", "registers" or "shared
+    memory"; of several the first. Arguments as for `resident_blocks`. Raises UnknownArchitecture.
+    """
+    fitting = _fitting(arch, threads, registers, shared_bytes)
+    return min(fitting, key=fitting.__getitem__)
+
+
+def _fitting(arch: str, threads: int, registers: int, shared_bytes: int) -> dict[str, int]:
+    """Blocks that fit, by what they need."""
     limits = _limits(arch)
     warps = -(-threads // WARP)
-    by_registers = limits.registers // (_up(registers * WARP, _REGISTER_UNIT) * warps or 1)
+    of_block = _up(registers * WARP, _REGISTER_UNIT) * warps or 1
     shared = _up(shared_bytes + limits.reserved_shared_bytes, _SHARED_UNIT)
-    return min(limits.warps // warps, limits.blocks, by_registers, limits.shared_bytes // shared)
+    return {
+        "warps": limits.warps // warps,
+        "blocks": limits.blocks,
+        "registers": limits.registers // of_block,
+        "shared memory": limits.shared_bytes // shared,
+    }
 
 
 def launch_refusal(

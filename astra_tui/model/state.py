@@ -72,7 +72,7 @@ class CandidateState(msgspec.Struct, frozen=True):
     swept: SweptCandidate | None = None
     """None unless its open numbers were swept."""
     shipped: ShippedTimes | None = None
-    """Against the kernels that others ship; None unless it was the best at the end."""
+    """Against the kernels that others ship; None where it was not timed against them."""
     analyses: tuple[AnalysisGiven, ...] = ()
     copy_of: str = ""
     """The candidate whose results these are, since both run the same code."""

@@ -25,6 +25,7 @@ from astra_tui.model.settings import Role, ToolLimits
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import REJECTED_BEFORE, Outcome, Profile
+from astra_tui.model.yardsticks import ShippedTimes
 
 OnText = Callable[[str, str, bool], None]
 """Told of each piece of an answer: role, text, and whether all before it is void."""
@@ -154,6 +155,10 @@ class Brief:
     """The source's latest timing, in which it was the candidate; only from devices that time."""
     gpu: GpuIdentity | None = None
     """The GPU whose times decide; None on the emulator, where counts do."""
+    shipped: ShippedTimes | None = None
+    """The source against the kernels that others ship; only where these were timed."""
+    launches: Mapping[str, str] = field(default_factory=dict)
+    """How those are launched, by the name under which they were timed."""
     hardware: NcuReport | None = None
     """Its hardware counters on one workload, where they were asked for."""
     suite: tuple[Case, ...] = ()

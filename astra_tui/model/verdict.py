@@ -64,6 +64,8 @@ class KernelUse(msgspec.Struct, frozen=True):
     """Resident warps over the most that one SM of the compiled architecture can hold."""
     resident_blocks: int = 0
     """Blocks that one SM holds at once; 0 where it is not known."""
+    limited_by: str = ""
+    """What keeps more blocks off an SM; empty in sessions of before it was kept."""
 
 
 class KernelCode(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from astra_tui.model.dtypes import DType
-from astra_tui.model.timing import Caveat, Ratio
+from astra_tui.model.timing import Caveat, Ratio, TimingVerdict
 
 
 class YardstickEntry(msgspec.Struct, frozen=True):
@@ -53,6 +53,13 @@ class FastestShipped(msgspec.Struct, frozen=True):
 
     name: str
     speedup: Ratio
+
+    @property
+    def verdict(self) -> TimingVerdict:
+        """Whether the source is faster, slower, or neither for sure: by the interval alone."""
+        if self.speedup.low > 1:
+            return TimingVerdict.FASTER
+        return TimingVerdict.SLOWER if self.speedup.high < 1 else TimingVerdict.INCONCLUSIVE
 
 
 class ShapeTimes(msgspec.Struct, frozen=True):

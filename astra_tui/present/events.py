@@ -135,7 +135,7 @@ def _of_timing(event: events.Event) -> Phrase | None:
             return Phrase(f"sweep of {short(event.candidate)}: {say.sweep_words(swept)}")
         case events.ShippedTimed(shipped=shipped):
             told = say.shipped_words(shipped)
-            return Phrase(f"the best {told.words}", told.tone)
+            return Phrase(f"{short(event.candidate)} {told.words}", told.tone)
     return None
 
 

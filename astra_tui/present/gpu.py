@@ -34,6 +34,7 @@ def gpu_facts(gpu: GpuIdentity) -> dict[str, str]:
         "compute capability": ".".join(map(str, gpu.compute_capability or ())),
         "SMs": gpu.sm_count,
         "memory": gpu.memory_bytes and size(gpu.memory_bytes),
+        "L2 cache": gpu.l2_bytes and size(gpu.l2_bytes),
         "driver": gpu.driver,
         "CUDA of the driver": gpu.cuda_driver,
         "highest SM clock": gpu.max_sm_mhz and f"{gpu.max_sm_mhz:,} MHz",

@@ -77,8 +77,8 @@ def shipped_verdict(shipped: ShippedTimes) -> Phrase:
     mean = shipped.speedup
     if shipped.times is None or mean is None:
         return Phrase("not compared, since not all that serve could be timed", Tone.CAUTION)
-    shapes = [shape.fastest[BEST].speedup for shape in shipped.times.shapes]
-    slower = sum(found.high < 1 for found in shapes)
+    shapes = [shape.fastest[BEST].verdict for shape in shipped.times.shapes]
+    slower = shapes.count(TimingVerdict.SLOWER)
     if mean.high < 1:
         return _with_losers(TimingVerdict.SLOWER, slower, len(shapes))
     clear = mean.low > 1 and not slower

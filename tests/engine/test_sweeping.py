@@ -1,4 +1,4 @@
-"""Sweeps within rounds, on a scripted GPU; its times are the script's."""
+"""Sweeps and shipped kernels within rounds, on a scripted GPU; its times are the script's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from astra_tui.engine.attempts import SWEEP
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.stops import check_gpu_budget
 from astra_tui.lab.devices import DeviceChoice
+from astra_tui.lab.upstream import user_packages
+from astra_tui.llm.roles.facts import measured_text
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Decision, Question
-from astra_tui.model.events import CodeWritten, SweepAdvanced, SweepFinished
+from astra_tui.model.author import Author, AuthorKind
+from astra_tui.model.events import CodeWritten, ShippedTimed, SweepAdvanced, SweepFinished
 from astra_tui.model.settings import Budget
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, load_task
@@ -24,8 +27,17 @@ from astra_tui.present.events import describe
 from astra_tui.processes.child import Child
 from astra_tui.sessions.journal import Redactor
 from tests.conftest import ROOT
-from tests.engine.scripted import ASK, ENGINEER, ScriptedTeam, Session, Step, settings_of
+from tests.engine.scripted import (
+    ASK,
+    AUTHOR,
+    ENGINEER,
+    ScriptedTeam,
+    Session,
+    Step,
+    settings_of,
+)
 from tests.gpu.script import FACTS
+from tests.packages.wheels import keep_wheel, make_wheel
 from tests.quick import write_quick_task
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
@@ -48,14 +60,41 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelTask:
     return load_task(folder)
 
 
-def start(folder: Path, task: KernelTask, *times: str) -> Session:
+SHIPPED = """\
+[packages.tiny-kernels]
+version = "1.2.0"
+file = "{file}"
+sha256 = "{sha256}"
+licence = "Apache-2.0"
+released = "2026-10-01"
+
+[[yardsticks]]
+name = "tiny"
+about = "an example"
+package = "tiny-kernels"
+arch = "sm_90a"
+parameters = ["pointer", "pointer", "int64", "int64"]
+launch = "grid=tokens block=128 args=(out, input, tokens * d, d)"
+
+[yardsticks.source]
+text = "// scripted: 40 us\\n#include <tiny.cuh>"
+kernel = "act<T>"
+include = ["tiny"]
+"""
+KERNEL = "template <typename T> __global__ void act(T*, const T*, long long, long long) {}\n"
+
+
+def start(
+    folder: Path, task: KernelTask, *times: str, author: Author = AUTHOR, sweep: float = 1.0
+) -> Session:
     """Rounds with the baseline and a constant, under comments that say how long it takes."""
     source = task.baseline_file.read_text(encoding="utf-8")
     source = source.replace("/* @launch", "/* @launch\n   tune threads = 128 in 128, 256")
     source = source.replace("d, 128), 256) block=128", "d, threads), 256) block=threads")
     source = source.replace("  for (", "#pragma unroll 1\n  for (")
-    team = ScriptedTeam([Step(f"other threads {n}", (t + source,)) for n, t in enumerate(times)])
-    chosen = settings_of(ASK, rounds=len(times), reflections=0, sweep=1.0, roofline=0.0)
+    steps = [Step(f"other threads {n}", (t + source,)) for n, t in enumerate(times)]
+    team = ScriptedTeam(steps, author=author)
+    chosen = settings_of(ASK, rounds=len(times), reflections=0, sweep=sweep, roofline=0.0)
     opened = open_session(folder / "session", task, chosen, Redactor())
     device = DeviceChoice("cuda:0", FACTS.uuid)
     engine = build_engine(opened, task, chosen, team, wait_for_engineer=True, device=device)
@@ -121,3 +160,33 @@ def test_what_passed_is_swept_and_the_result_goes_the_way_of_all_code(
     assert state.rounds[3].base == kept.candidate
     (last,), outcome = proposal(session, 3)
     assert (outcome, state.best) == (Outcome.BETTER, last.candidate)
+
+
+def test_a_model_is_told_what_ships_before_it_plans(task: KernelTask, tmp_path: Path) -> None:
+    """The base of each round, once; the playbook, which does not read it, costs no GPU time."""
+    pin = keep_wheel(user_packages(), make_wheel(tmp_path, {"tiny/tiny.cuh": KERNEL}))
+    text = SHIPPED.format(file=pin.file, sha256=pin.sha256)
+    task.yardsticks_file.write_text(text, encoding="utf-8")
+    playbook = Author(AuthorKind.PLAYBOOK, "scripted")
+
+    def answer(session: Session, question: Question) -> Awaitable[Decision]:
+        return session.engine.desk.answer(
+            Answer(question.id, question.subject, ApprovalStatus.ACCEPTED, ENGINEER)
+        )
+
+    told = {}
+    for author in (AUTHOR, playbook):
+        place, faster = tmp_path / author.kind, "// scripted: 30 us\n"
+        session = start(place, task, faster, author=author, sweep=0)
+        asyncio.run(session.run_with(answer))
+        state = session.engine.state
+        timed = [e.candidate for e in session.of(ShippedTimed)]
+        assert timed == [*[state.rounds[1].base] * (author is AUTHOR), state.best]
+        told[author.kind] = measured_text(session.team.briefs[0])
+    assert "tiny" not in told[playbook.kind]
+    (line,) = (each for each in told[AUTHOR.kind].split("\n") if "the fastest is tiny" in each)
+    assert line.endswith("this source is slower")
+    assert (
+        "tiny is launched with grid=tokens block=128 args=(out, input, tokens * d, d)"
+        in (told[AUTHOR.kind])
+    )

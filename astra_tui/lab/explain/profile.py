@@ -18,7 +18,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused, ResolvedPlan
 from astra_tui.model.launch.resolve import ResolvedLaunch
 from astra_tui.model.machine_code import Profiled, packed
-from astra_tui.model.occupancy import UnknownArchitecture, occupancy, resident_blocks
+from astra_tui.model.occupancy import UnknownArchitecture, limited_by, occupancy, resident_blocks
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.traffic import ArgumentTraffic
 from astra_tui.model.verdict import (
@@ -167,10 +167,10 @@ class _Profiler:
         shared = resources.static_shared + launch.shared_bytes
         needs = compilation.arch, prod(launch.block), resources.registers, shared
         try:
-            share, blocks = occupancy(*needs), resident_blocks(*needs)
+            share, blocks, limit = occupancy(*needs), resident_blocks(*needs), limited_by(*needs)
         except UnknownArchitecture as error:
             self.missing["occupancy"] = str(error)
-            share, blocks = 0.0, 0
+            share, blocks, limit = 0.0, 0, ""
         self.kernels[launch.kernel] = KernelUse(
             kernel=launch.kernel,
             registers=resources.registers,
@@ -178,4 +178,5 @@ class _Profiler:
             shared_bytes=shared,
             occupancy=share,
             resident_blocks=blocks,
+            limited_by=limit,
         )

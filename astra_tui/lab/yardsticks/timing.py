@@ -39,10 +39,9 @@ def timed_versions(
     for each in shipped:
         if isinstance(each, NotBuilt) or refusal(each.task, each.yardstick, workload, attributes):
             continue
-        name = each.yardstick.name
-        yield TimedVersion(name, each.compiled(workload, pdl=False), True)
-        if each.yardstick.pdl:
-            yield TimedVersion(f"{name} + pdl", each.compiled(workload, pdl=True), True)
+        for pdl in (False, True)[: 1 + each.yardstick.pdl]:
+            name = each.yardstick.version(pdl)
+            yield TimedVersion(name, each.compiled(workload, pdl=pdl), True)
 
 
 @dataclass(frozen=True)

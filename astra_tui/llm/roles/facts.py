@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
 from astra_tui.model.counters import AccessCount, Counters, Place, add_counters
@@ -13,8 +13,9 @@ from astra_tui.model.occupancy import MULTIPROCESSORS
 from astra_tui.model.plan import Plan
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
 from astra_tui.model.team import Brief, SecondParent, Tried
-from astra_tui.model.timing import Timing
+from astra_tui.model.timing import Timing, TimingVerdict
 from astra_tui.model.verdict import Outcome, Profile
+from astra_tui.model.yardsticks import BEST, ShapeTimes, ShippedTimes
 
 EMULATED = "sm_90"
 HOT_LINES = 8
@@ -71,6 +72,7 @@ def profile_text(profile: Profile | None) -> str:
         lines.append(
             f"kernel {k.kernel}: {k.registers} registers, {k.spill_bytes} bytes spilled, "
             f"{k.shared_bytes} bytes of shared memory, occupancy {k.occupancy:.2f}"
+            + (f", limited by {k.limited_by}" if k.limited_by and k.occupancy < 1 else "")
         )
     found = profile.wasted[:HOT_LINES]
     if found:
@@ -90,10 +92,11 @@ def device_text(brief: Brief) -> str:
     """What the device has, as far as it is known: a sheet of limits, for plans and code."""
     gpu, plan_has = brief.gpu, DEVICE_ATTRIBUTES
     if gpu is None:
-        arch, count = EMULATED, plan_has["sm_count"]
+        arch, count, l2 = EMULATED, plan_has["sm_count"], plan_has["l2_cache_bytes"]
         lines = [f"an emulator of an H100 ({arch}), {count} multiprocessors"]
     else:
         arch = "sm_{}{}".format(*gpu.compute_capability) if gpu.compute_capability else ""
+        l2 = gpu.l2_bytes or 0
         lines = [f"{gpu.name or 'a GPU'} ({arch or 'unknown architecture'})"]
         if gpu.sm_count:
             lines[0] += f", {gpu.sm_count} multiprocessors"
@@ -101,6 +104,8 @@ def device_text(brief: Brief) -> str:
             lines.append(f"{gpu.memory_bytes >> 30} GiB of memory")
         if bandwidth := _copy_bandwidth(brief.timing):
             lines.append(bandwidth)
+    if l2:
+        lines.append(f"{l2 / 2**20:.4g} MiB of L2 cache")
     if (limits := MULTIPROCESSORS.get(arch)) is not None:
         lines.append(
             f"a multiprocessor holds {limits.warps} warps, {limits.blocks} blocks, "
@@ -147,6 +152,50 @@ def timing_text(timing: Timing | None) -> str:
     return "\n".join(lines)
 
 
+def shipped_text(shipped: ShippedTimes | None, launches: Mapping[str, str]) -> str:
+    """The fastest kernel that others ship for each workload, its launch, and who is faster now."""
+    if shipped is None:
+        return ""
+    if shipped.times is None:
+        return f"kernels that others ship were not timed: {_reasons(shipped.not_timed)}"
+    shapes = shipped.times.shapes
+    lines = [
+        "against kernels that others ship, each launch after a kernel that writes part of its "
+        "inputs, caches cold:",
+        *(f"workload {shape.workload}: {_rival_text(shape)}" for shape in shapes),
+    ]
+    named = dict.fromkeys(shape.fastest[BEST].name for shape in shapes if BEST in shape.fastest)
+    lines += [f"{name} is launched with {launches[name]}" for name in named if name in launches]
+    return "\n".join(lines)
+
+
+def _rival_text(shape: ShapeTimes) -> str:
+    """The fastest shipped kernel of one workload against the source."""
+    times = {version.name: version for version in shape.versions}
+    found, own = shape.fastest.get(BEST), times.get(BEST)
+    if found is None or own is None:
+        why = _reasons(shape.not_timed) or "a timing is not valid"
+        timed = [f"{v.name} {v.us:.2f} us" for v in times.values() if v.shipped and not v.caveats]
+        return f"none can be called the fastest ({why}); timed were: {', '.join(timed) or 'none'}"
+    ratio = found.speedup
+    return (
+        f"the fastest is {found.name}: {times[found.name].us:.2f} us, this source {own.us:.2f} us; "
+        f"{ratio.value:.3f}x ({ratio.low:.3f} to {ratio.high:.3f}), this source is "
+        f"{_AGAINST_SHIPPED[found.verdict]}"
+    )
+
+
+def _reasons(missing: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {why}" for name, why in missing.items())
+
+
+_AGAINST_SHIPPED = {
+    TimingVerdict.FASTER: "faster",
+    TimingVerdict.SLOWER: "slower",
+    TimingVerdict.INCONCLUSIVE: "neither faster nor slower for sure",
+}
+
+
 def hardware_text(report: NcuReport | None) -> str:
     """What ncu read on the GPU, with what it did not. Its durations are no times, and left out."""
     if report is None:
@@ -174,6 +223,7 @@ def measured_text(brief: Brief) -> str:
     texts = (
         profile_text(brief.profile),
         timing_text(brief.timing),
+        shipped_text(brief.shipped, brief.launches),
         hardware_text(brief.hardware),
     )
     return "\n".join(text for text in texts if text)

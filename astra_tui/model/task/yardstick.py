@@ -162,6 +162,17 @@ class Yardstick:
             return Variant()
         return Variant(dtype, tuple((name, dims[name]) for name in self.code.constants))
 
+    def version(self, pdl: bool) -> str:
+        """What it is called where it is timed, with or without programmatic dependent launch."""
+        return f"{self.name} + pdl" if pdl else self.name
+
+    @property
+    def launches(self) -> dict[str, str]:
+        """How each version of it is launched, by what that is called."""
+        launch = " ".join(self.launch.split())
+        with_pdl = {self.version(True): f"{launch} pdl=true"} if self.pdl else {}
+        return {self.version(False): launch, **with_pdl}
+
     def plan_text(self, pdl: bool, numbers: Mapping[str, int] | None = None) -> str:
         """Its launch plan, with or without programmatic dependent launch.
 
