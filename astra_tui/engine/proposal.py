@@ -440,20 +440,12 @@ class Proposal:
                 )
 
     async def _add_cases(self, text: str) -> None:
-        """Lets the testing agent add cases, for the first code of each plan that compiles."""
-        if any(self._compiled(attempt) for attempt in self._state.attempts[:-1]):
-            return
+        """Lets the testing agent add cases before code is checked, whoever wrote it."""
         brief = self.context.brief(self.place)
         for case in await self.context.team.cases(brief, self._plan, text):
             # Looked up now: another plan of the round may have added it while the agent wrote.
             if case.id not in {known.id for known in self.record.state.cases}:
                 self.record.emit(CaseAdded(case, self.context.team.author_of(Role.TESTING)))
-
-    def _compiled(self, attempt: CodeWritten | CodeFailed) -> bool:
-        if isinstance(attempt, CodeFailed):
-            return False
-        compilation = self.record.state.candidate(attempt.candidate).compilation
-        return compilation is not None and compilation.ok
 
     async def _explain(self, candidate: str, text: str) -> _Failed:
         failure = Failure(text, "check", describe_failures(self.record, candidate))

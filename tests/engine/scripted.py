@@ -71,6 +71,8 @@ class ScriptedTeam:
     """For a plan: the code that mends it, or the words with which it is left."""
     briefs: list[Brief] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    tested: list[str] = field(default_factory=list)
+    """Sources for which cases were asked for."""
 
     def author_of(self, role: Role) -> Author:
         return self.author
@@ -114,6 +116,7 @@ class ScriptedTeam:
         return tuple(r for u in undecided if (r := self.reads(u)) is not None)
 
     async def cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
+        self.tested.append(source)
         return self.added
 
     async def explain(self, brief: Brief, source: str, failure: Failure) -> str:

@@ -365,6 +365,8 @@ def test_an_edited_plan_and_an_edited_source_go_on_as_edited_but_for_secrets(
     first, rest = session.journal.get(session.engine.state.best).split("\n", 1)
     assert first.startswith("// ")
     assert rest == sources.better
+    (tested,) = session.team.tested
+    assert tested.split("\n", 1)[1] == sources.better, "cases are asked for the engineer's code"
     files = [f for f in (tmp_path / "s").rglob("*") if f.is_file()]
     assert not [f for f in files if key.encode() in f.read_bytes()]
     assert session.engine.state.plan_of(1, 0) == edited_plan

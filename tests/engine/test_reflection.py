@@ -62,6 +62,7 @@ def test_a_worse_candidate_is_mended_with_its_own_profile(
     (earlier,) = failure.earlier
     assert (earlier.stage, earlier.source) == ("compile", sources.broken)
     assert "expected" in earlier.message
+    assert session.team.tested == [sources.slow, sources.better], "all that compiles"
     # Both gates hold for what was mended as well.
     decided = [e.decision for e in session.events if isinstance(e, DecisionTaken)]
     subjects = [d.subject for d in decided if d.gate.value == "diff"]
