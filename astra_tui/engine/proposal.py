@@ -440,7 +440,7 @@ class Proposal:
                 )
 
     async def _add_cases(self, text: str) -> None:
-        """Lets the testing agent add cases before code is checked, whoever wrote it."""
+        """Lets the testing agent add cases before code is checked, an engineer's too."""
         brief = self.context.brief(self.place)
         for case in await self.context.team.cases(brief, self._plan, text):
             # Looked up now: another plan of the round may have added it while the agent wrote.
