@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 
 from astra_tui import plain
 from astra_tui.cli.command import Options, at_least_one, command, flag
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.flags import JSON, SEED, chosen_seed
+from astra_tui.cli.flags import JSON, SEED, WORKERS, chosen_seed
 from astra_tui.model.audit import AuditHead, AuditRecord, summarise
 from astra_tui.model.errors import UserError
 
@@ -62,6 +63,7 @@ from astra_tui.model.errors import UserError
         default=240,
         help="CPU time for one kernel, after which it counts as a hang (default: 240)",
     ),
+    *WORKERS,
     SEED,
     flag(
         "--zoo", metavar="FOLDER", help="the folder of the zoo (default: tests/zoo of a checkout)"
@@ -71,6 +73,7 @@ from astra_tui.model.errors import UserError
 def run(options: Options) -> int:
     """Judges what the results lack, and sums all of them up; 1 if any speaks against the gate."""
     from astra_tui.cli.answers import AuditAnswer
+    from astra_tui.cli.devices import asked_workers
     from astra_tui.lab.audit.running import Results, items_of, run_audit, select
     from astra_tui.lab.audit.zoo import read_zoo
     from astra_tui.present.outcomes import audit_blocks
@@ -81,16 +84,20 @@ def run(options: Options) -> int:
     results = Results(_results_file(options.resume, head), head)
     waiting = sum(map(results.lacks, items))
     plain.note(f"{len(items)} kernels, {waiting} of them to be judged; results: {results.file}")
-    with plain.progress("audit", waiting) as advance:
+    with asked_workers(options) as workers, plain.progress("audit", waiting) as advance:
 
         def done(record: AuditRecord) -> None:
             advance()
             if record.fails:
                 plain.note(f"{record.id}: {record.outcome}: {record.message}")
 
-        run_audit(
-            zoo, items, results, head.device, jobs=options.jobs, seconds=options.seconds, done=done
+        judge = partial(
+            run_audit, zoo, items, results, head.device, seconds=options.seconds, done=done
         )
+        if workers is None:
+            judge(jobs=options.jobs)
+        else:
+            judge(jobs=workers.slots, timers=workers.gpus, start=workers.start)
     summary = summarise(results.head, _command(options), results.of(items))
     code = ExitCode.FAILED if summary.failures else ExitCode.OK
     records = tuple(results.of(items))

@@ -10,10 +10,12 @@ from astra_tui.cli.failures import UnavailableHere
 from astra_tui.model.settings import check_device_name
 
 if TYPE_CHECKING:
+    from astra_tui.cli.command import Options
     from astra_tui.lab.compiler import Compiler
     from astra_tui.lab.compiler.headers import HeaderTree
     from astra_tui.lab.devices import Opened
     from astra_tui.model.task import KernelTask
+    from astra_tui.workers import Workers
 
 
 @contextmanager
@@ -27,6 +29,32 @@ def open_device(name: str, compiler: Compiler) -> Iterator[Opened]:
     check_device_name(name)
     with devices.open_device(name, compiler) as opened:
         yield opened
+
+
+@contextmanager
+def asked_workers(options: Options) -> Iterator[Workers | None]:
+    """The workers that flags ask for, None where none are; at the end it says what each did.
+
+    Raises UserError, also from the block where all workers are lost.
+    """
+    from astra_tui import plain
+
+    if not (options.workers or options.scheduler):
+        yield None
+        return
+    from astra_tui.workers import WorkersAsked, WorkersFailed, describe, open_workers
+
+    asked = WorkersAsked.read(options.workers, options.scheduler)
+    assert asked is not None
+    try:
+        with open_workers(asked) as workers:
+            for line in describe(workers.roster):
+                plain.note(line)
+            yield workers
+            for line in describe(workers.roster):
+                plain.note(line)
+    except WorkersFailed as error:
+        raise UnavailableHere(str(error), hint="see docs/workers.md") from None
 
 
 @contextmanager

@@ -55,6 +55,20 @@ SEED = flag(
 )
 """`--seed`, for a command that checks candidates."""
 
+WORKERS = (
+    flag(
+        "--workers",
+        metavar="N|local",
+        help="N worker processes of this machine, or local: one for each of its GPUs",
+    ),
+    flag(
+        "--scheduler",
+        metavar="tls://HOST:PORT",
+        help="the workers of a Dask cluster instead (docs/workers.md)",
+    ),
+)
+"""`--workers` and `--scheduler`, for a command whose jobs can be done by many processes."""
+
 SANITIZE = switch(
     "--sanitize",
     "run compute-sanitizer on what passed its check; what it finds is an error, and where it is "

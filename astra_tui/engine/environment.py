@@ -6,32 +6,17 @@ its own, because looking at a GPU loads what a screen must not.
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import sys
 
 import msgspec
 
-import astra_tui
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.devices import DeviceChoice, choose_device
-from astra_tui.model.environment import Environment
+from astra_tui.model.environment import Environment, current_versions
 from astra_tui.model.errors import UserError
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.sessions.engines import NotReady
-
-_PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
-
-
-def current_versions() -> dict[str, str]:
-    """Versions of this program and of the parts that results depend on."""
-    versions = {"astra-tui": astra_tui.__version__, "python": platform.python_version()}
-    for part in _PARTS:
-        try:
-            versions[part] = importlib.metadata.version(part)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
 
 
 def current_environment(device: str) -> Environment:

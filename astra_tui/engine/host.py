@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_tui.engine.approvals import Policy
-from astra_tui.engine.environment import current_versions
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile
 from astra_tui.engine.teams import JournaledCalls
 from astra_tui.lab.devices import DeviceChoice
+from astra_tui.model.environment import current_versions
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import SCHEMA_VERSION, SessionOpened
 from astra_tui.model.fold import apply

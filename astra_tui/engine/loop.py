@@ -26,7 +26,6 @@ from astra_tui.engine.candidate_steps import (
 )
 from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
-from astra_tui.engine.environment import current_versions
 from astra_tui.engine.experience import Recollection
 from astra_tui.engine.gpu_watch import GpuWatch
 from astra_tui.engine.judging import judge_counters, judge_timed
@@ -52,6 +51,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.compilation import describe_errors
 from astra_tui.model.digest import short
+from astra_tui.model.environment import current_versions
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnalysisGiven,

@@ -6,6 +6,8 @@ from typing import Never
 
 import msgspec
 
+from astra_tui.model.acceptance import Acceptance
+from astra_tui.model.audit import Outcome
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import (
     Compilation,
@@ -221,6 +223,30 @@ class TryEscapes(Request[Escapes], frozen=True):
     """Has the thread in which candidates run try to get out, as `processes/escapes.py` does."""
 
     targets: Targets
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """The gate's verdict on a kernel of the zoo, and why; `seconds` are of CPU time."""
+
+    outcome: Outcome
+    message: str
+    seconds: float = 0.0
+
+
+class Judge(Request[Judged], frozen=True):
+    """Asks the gate about a kernel of the zoo: the audit's process does, not the lab's.
+
+    `folder` is that of its task. One with an `original` is a mutant of it. After `seconds` of CPU
+    time it is a hang. With `timed` it passed its check, and is timed.
+    """
+
+    folder: str
+    name: str
+    text: str
+    original: str = ""
+    rulings: tuple[Acceptance, ...] = ()
+    seconds: float = 240.0
+    timed: bool = False
 
 
 LabRequest = (

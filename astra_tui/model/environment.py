@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 from collections.abc import Iterator
 
 import msgspec
 
+import astra_tui
 from astra_tui.model.events import EngineStarted
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.state import SessionState
 
 UNKNOWN = "unknown"
 NONE = "none"
+
+_PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
+
+
+def current_versions() -> dict[str, str]:
+    """Versions of this program and of the parts that results depend on."""
+    versions = {"astra-tui": astra_tui.__version__, "python": platform.python_version()}
+    for part in _PARTS:
+        try:
+            versions[part] = importlib.metadata.version(part)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
 
 
 class Environment(msgspec.Struct, frozen=True, omit_defaults=True):

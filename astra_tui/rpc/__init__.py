@@ -4,7 +4,16 @@ take. Errors keep their file and line. What carries the messages is for the call
 
 from __future__ import annotations
 
-from astra_tui.rpc.calls import Call, Channel, Request, serve
+from astra_tui.rpc.calls import Call, Channel, Message, Request, serve
 from astra_tui.rpc.failure import Failure, FailureKind, ServerUnfit
 
-__all__ = ["Call", "Channel", "Failure", "FailureKind", "Request", "ServerUnfit", "serve"]
+__all__ = [
+    "Call",
+    "Channel",
+    "Failure",
+    "FailureKind",
+    "Message",
+    "Request",
+    "ServerUnfit",
+    "serve",
+]

@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 import astra_tui
 from astra_tui.lab.audit.zoo import Zoo
-from astra_tui.lab.cache import cache_root
+from astra_tui.lab.requests import Judge, Judged
 from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.audit import NOT_JUDGED, AuditHead, AuditRecord, Group, Outcome
 from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import Place, UserError, nearest
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
+from astra_tui.rpc import Call, Channel
 
 CPU_SECONDS = 240.0
 """CPU time for one kernel, unless told otherwise."""
@@ -183,6 +185,22 @@ class Results:
 # -- running ---------------------------------------------------------------------------------------
 
 
+class GateProcess(Channel, Protocol):
+    """A process that asks the gate, here or on a worker."""
+
+    def kill(self) -> None:
+        """Ends it at once, from any thread."""
+        ...
+
+    def close(self) -> None:
+        """Ends it and what it started."""
+        ...
+
+
+StartProcess = Callable[[str, tuple[str, ...], str], GateProcess]
+"""Starts one by its module, its arguments and a name for messages; as Child does here."""
+
+
 def run_audit(
     zoo: Zoo,
     items: Sequence[Item],
@@ -190,28 +208,33 @@ def run_audit(
     device: str,
     *,
     jobs: int = 1,
+    timers: int = 1,
     seconds: float = CPU_SECONDS,
     done: Callable[[AuditRecord], None] = lambda _: None,
+    start: StartProcess = Child,
 ) -> None:
     """Judges what the results lack. Each process takes the kernels of one task in turn.
 
-    On a GPU all are checked first. Then one process times what passed, with the GPU to itself.
+    On a GPU all are checked first. Then one process a GPU times what passed, with the GPU to
+    itself.
     """
 
     def judged(record: AuditRecord) -> None:
         if record.outcome is not Outcome.UNTIMED:
             done(record)
 
-    parts = zoo, results, device, seconds, judged
+    parts = zoo, results, device, seconds, judged, start
     unchecked = [item for item in items if results.lacks(item) and not results.is_untimed(item)]
     _run(unchecked, parts, jobs, timed=False)
-    _run([item for item in items if results.is_untimed(item)], parts, 1, timed=True)
+    _run([item for item in items if results.is_untimed(item)], parts, timers, timed=True)
 
 
-_Parts = tuple[Zoo, Results, str, float, Callable[[AuditRecord], None]]
+_Parts = tuple[Zoo, Results, str, float, Callable[[AuditRecord], None], StartProcess]
 
 
 def _run(items: Sequence[Item], parts: _Parts, jobs: int, *, timed: bool) -> None:
+    if not items:
+        return
     queue = _Queue(items)
     workers = [_Worker(queue, *parts, timed=timed) for _ in range(jobs)]
     with ThreadPoolExecutor(jobs) as threads:
@@ -221,7 +244,7 @@ def _run(items: Sequence[Item], parts: _Parts, jobs: int, *, timed: bool) -> Non
         finally:
             queue.close()
             for worker in workers:
-                worker.child.kill()
+                worker.process.kill()
 
 
 class _Queue:
@@ -266,12 +289,12 @@ class _Worker:
         device: str,
         seconds: float,
         done: Callable[[AuditRecord], None],
+        start: StartProcess,
         *,
         timed: bool,
     ):
-        seed = str(results.head.seed)
-        arguments = (device, seed, str(cache_root()))  # It does not see our environment.
-        self.child = Child("astra_tui.lab.audit.worker", arguments, "the audit's process")
+        arguments = device, str(results.head.seed)
+        self.process = start("astra_tui.lab.audit.worker", arguments, "the audit's process")
         self._zoo, self._queue, self._results = zoo, queue, results
         self._seconds, self._done, self._timed = seconds, done, timed
 
@@ -286,26 +309,22 @@ class _Worker:
             self._done(record)
 
     def _judge(self, item: Item) -> AuditRecord:
-        request = {
-            "folder": str(self._zoo.task_folder(item.task)),
-            "name": item.id,
-            "text": item.text,
-            "original": item.original,
-            "rulings": msgspec.to_builtins(item.rulings),
-            "seconds": self._seconds,
-            "timed": self._timed,
-        }
+        folder = str(self._zoo.task_folder(item.task))
+        request = Judge(
+            folder, item.id, item.text, item.original, item.rulings, self._seconds, self._timed
+        )
+        silence = self._seconds * _WALL_FACTOR
         try:
-            answer = self.child.ask(request, self._seconds * _WALL_FACTOR)
+            (judged,) = Call(self.process, request, silence=silence).replies()
         except ChildTimeout as error:
-            answer = {"outcome": Outcome.HANG, "message": str(error)}
+            judged = Judged(Outcome.HANG, str(error))
         except ChildDied as error:
-            answer = {"outcome": Outcome.TROUBLE, "message": str(error)}
-        outcome = Outcome(answer["outcome"])
+            judged = Judged(Outcome.TROUBLE, str(error))
+        outcome, message = judged.outcome, judged.message
         if outcome is Outcome.HANG:
-            self.child.close()
+            self.process.close()
         if outcome is Outcome.PASSED and item.proof:
-            outcome, answer["message"] = Outcome.PROVED_EQUIVALENT, item.proof
+            outcome, message = Outcome.PROVED_EQUIVALENT, item.proof
         return AuditRecord(
             id=item.id,
             group=item.group,
@@ -313,6 +332,6 @@ class _Worker:
             task=item.task,
             text=content_hash(item.text),
             outcome=outcome,
-            message=str(answer["message"]),
-            seconds=float(answer.get("seconds", 0.0)),
+            message=message,
+            seconds=judged.seconds,
         )

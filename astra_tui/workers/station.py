@@ -1,0 +1,227 @@
+"""What a worker does with a job: it runs in the worker, and nothing else of ours does there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+from distributed import Worker, get_worker
+
+from astra_tui.lab.cache import cache_root
+from astra_tui.lab.requests import Sweep, Time, TimeShipped
+from astra_tui.model.errors import UserError
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout
+from astra_tui.rpc import Call, Failure, Message, Request, ServerUnfit
+from astra_tui.workers.jobs import (
+    PROCESSES,
+    Answer,
+    Ended,
+    Folder,
+    Job,
+    decode_job,
+    encode,
+    own_identity,
+)
+
+BEAT_SECONDS = 0.5
+"""How often a worker says that it is at work on a job."""
+
+_IDLE_CHILDREN = 3
+"""How many processes wait for another job of their kind."""
+
+_Key = tuple[str, tuple[str, ...], str]
+
+
+async def perform(data: bytes) -> bytes:
+    """Does a Job; returns its Answer. The only function of ours that a cluster calls for a job."""
+    worker = get_worker()
+    station = _stations.setdefault(worker, Station(worker))
+    job = decode_job(data)
+    doing = asyncio.get_running_loop().run_in_executor(station.threads, station.do, job)
+    while not doing.done():
+        worker.log_event(job.topic, {"job": job.id, "worker": worker.address})
+        await asyncio.wait([doing], timeout=BEAT_SECONDS)
+    return encode(doing.result())
+
+
+def stop(job: str) -> None:
+    """Ends the process that is at work on a job here, if there is one."""
+    station = _stations.get(get_worker())
+    if station is not None:
+        station.stop(job)
+
+
+def rest() -> None:
+    """Ends all processes here: an engine leaves a cluster that others use as well."""
+    station = _stations.get(get_worker())
+    if station is not None:
+        station.close()
+
+
+class Station:
+    """The processes of one worker. Idle ones wait for a job with the same arguments."""
+
+    def __init__(self, worker: Worker):
+        self.threads = ThreadPoolExecutor(worker.state.nthreads, thread_name_prefix="astra-job")
+        self._lock = threading.Lock()
+        self._idle: list[tuple[_Key, Child]] = []
+        self._busy: dict[str, Child] = {}
+        self._stopped: set[str] = set()
+        self._holding: dict[int, tuple[int, ...]] = {}
+        """Ids of the processes through which each child has hold of a GPU, by its own."""
+
+    def do(self, job: Job) -> Answer:
+        """Asks the process that the job names, and waits for all that it says."""
+        begun = time.monotonic()
+        if not job.module:
+            return Answer(identity=own_identity(), gpu=os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        answer = self._ask(placed(job))
+        seconds = round(time.monotonic() - begun, 6)
+        return msgspec.structs.replace(answer, seconds=seconds)
+
+    def stop(self, job: str) -> None:
+        """Ends the process that is at work on a job."""
+        with self._lock:
+            self._stopped.add(job)
+            child = self._busy.get(job)
+        if child is not None:
+            child.kill()
+
+    def close(self) -> None:
+        """Ends all processes."""
+        with self._lock:
+            children = [*(child for _, child in self._idle), *self._busy.values()]
+            self._idle.clear()
+        for child in children:
+            child.kill()
+
+    def _ask(self, job: Job) -> Answer:
+        key = job.module, job.arguments, job.device
+        child, is_new = self._take(key, job)
+        answer, processes = self._answered(job, child)
+        self._leave(key, job, child, processes)
+        said_nothing = answer.ended is Ended.DIED and not answer.messages
+        if said_nothing and not is_new and job.id not in self._stopped:
+            return self._ask(job)  # It ended while it waited, as after a hang; a new one tells.
+        return answer
+
+    def _answered(self, job: Job, child: Child) -> tuple[Answer, tuple[int, ...]]:
+        """What a process says to a job, and which processes of its own hold a GPU after it."""
+        asked: Request[Any] = msgspec.convert(job.request, PROCESSES[job.module].requests)
+        call = Call(child, self._alone(asked, child), cpu=job.cpu, silence=job.silence)
+        used, messages = child.cpu_seconds, []
+        ended, why = Ended.ANSWERED, ""
+        try:
+            for reply in call.replies():
+                messages.append(Message(type(reply).__name__, reply))
+            messages.append(Message())
+        except UserError as error:
+            messages.append(Message(failure=Failure.of(error)))
+        except ServerUnfit as error:
+            messages.append(Message(failure=Failure.unfit(str(error))))
+        except ChildDied as error:
+            ended, why = Ended.DIED, str(error)
+        except (ChildTimeout, TimeoutError) as error:
+            child.close()
+            ended, why = Ended.TIMED_OUT, str(error)
+        seconds = max(0.0, child.cpu_seconds - used)
+        return Answer(ended, tuple(messages), why, cpu_seconds=seconds), call.processes
+
+    def _take(self, key: _Key, job: Job) -> tuple[Child, bool]:
+        """A process for a job, and whether it is a new one."""
+        with self._lock:
+            place = next((i for i, (k, _) in enumerate(self._idle) if k == key), None)
+            if place is None:
+                child = Child(job.module, job.arguments)
+            else:
+                child = self._idle.pop(place)[1]
+            child.start()  # Before anyone can stop the job, which kills it.
+            self._busy[job.id] = child
+        if job.id in self._stopped:
+            child.kill()
+        return child, place is None
+
+    def _leave(self, key: _Key, job: Job, child: Child, processes: tuple[int, ...]) -> None:
+        with self._lock:
+            del self._busy[job.id]
+            self._holding[child.pid] = processes
+            dropped = [] if child.running else [child]
+            if child.running:
+                self._idle.append((key, child))
+                while len(self._idle) > _IDLE_CHILDREN:
+                    dropped.append(self._idle.pop(0)[1])
+            for one in dropped:
+                self._holding.pop(one.pid, None)
+        for one in dropped:
+            one.close()
+
+    def _alone(self, request: Request[Any], child: Child) -> Request[Any]:
+        """A timing learns which other processes of ours on this machine hold its GPU."""
+        if not isinstance(request, Time | Sweep | TimeShipped):
+            return request
+        with self._lock:
+            others = (ids for pid, ids in self._holding.items() if pid != child.pid)
+            idle = tuple(id_ for ids in others for id_ in ids)
+        return msgspec.structs.replace(request, idle_processes=idle)
+
+
+_stations: WeakKeyDictionary[Worker, Station] = WeakKeyDictionary()
+
+
+# -- folders ---------------------------------------------------------------------------------------
+
+
+def placed(job: Job) -> Job:
+    """A job with the folder of this machine that has what its own has."""
+    if job.folder is None:
+        return job
+    here = str(_folder_here(job.folder))
+
+    def moved(value: Any) -> Any:
+        return here if value == job.folder.path else value  # type: ignore[union-attr]
+
+    return msgspec.structs.replace(
+        job,
+        arguments=tuple(map(moved, job.arguments)),
+        request={name: moved(value) for name, value in job.request.items()},
+    )
+
+
+def _folder_here(folder: Folder) -> Path:
+    """A folder of this content: the one of that path, else one that is made in the cache."""
+    named = Path(folder.path)
+    if _holds(named, folder):
+        return named
+    made = cache_root() / "folders" / folder.digest / named.name
+    if _holds(made, folder):
+        return made
+    shutil.rmtree(made, ignore_errors=True)  # It was altered.
+    made.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=".new-", dir=made.parent)) / named.name
+    for name, content in folder.files.items():
+        file = new / name
+        if not file.resolve().is_relative_to(new.resolve()):
+            raise UserError("a file that lies outside of its folder", file=name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    with contextlib.suppress(OSError):  # Another worker of this machine was first.
+        new.replace(made)
+    shutil.rmtree(new.parent)
+    return made
+
+
+def _holds(path: Path, folder: Folder) -> bool:
+    try:
+        return path.is_dir() and Folder.of(path).digest == folder.digest
+    except OSError:
+        return False
