@@ -136,8 +136,8 @@ _FIELDS = f"a plan has: {', '.join(Plan.__struct_fields__)}"
 
 def _own_plan(brief: Brief, move: str) -> Plan:
     """The plan that a move has for a source. Raises UserError where it has none."""
-    from astra_tui.playbook import Evidence, NotApplicable, all_moves, propose
-    from astra_tui.playbook.kernel_text import KernelText
+    from astra_tui.playbook import Evidence, NotApplicable, all_moves
+    from astra_tui.playbook.propose import Base
 
     moves = {m.name: m for m in all_moves()}
     if move not in moves:
@@ -145,7 +145,7 @@ def _own_plan(brief: Brief, move: str) -> Plan:
             "a plan for the playbook names a move and its parameters",
             hint=nearest(move, moves),
         )
-    answer = propose(moves[move], KernelText.read(brief.source), Evidence.of(brief))
+    answer = Base.of(brief.source, Evidence.of(brief)).ask(moves[move])
     if isinstance(answer, NotApplicable):
         raise UserError(f"{move} cannot be done here: {answer.reason}")
     return answer.plan

@@ -118,6 +118,13 @@ class Function:
         return function_name(self.node)
 
     @cached_property
+    def path(self) -> str:
+        """Its name with the namespaces around it, as in "a::b::name"."""
+        above = [n for n, _ in ancestors(self.node) if n.type == "namespace_definition"]
+        names = (n.child_by_field_name("name") for n in reversed(above))
+        return "::".join([*(text_of(name) for name in names if name is not None), self.name])
+
+    @cached_property
     def template(self) -> tuple[TemplateParameter, ...]:
         """Its template parameters."""
         return template_of(self.node)

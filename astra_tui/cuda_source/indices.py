@@ -17,6 +17,7 @@ from astra_tui.cuda_source.polynomial import constant, of_atom
 from astra_tui.cuda_source.syntax import (
     bare,
     cast_of,
+    contains,
     identifiers_in,
     integer_of,
     operator_of,
@@ -85,7 +86,9 @@ class IndexReader:
             variable = self.function.lookup(name, node)
             found.add(name)
             value = variable.value if variable is not None else None
-            if value is not None and variable is not None and self.function.is_constant(variable):
+            if value is None or variable is None or contains(value, node):
+                continue  # As in `int width = Traits::width`.
+            if self.function.is_constant(variable):
                 found |= self._dependencies(value)
         return frozenset(found)
 
@@ -95,6 +98,7 @@ class IndexReader:
         followed = (
             variable is not None
             and variable.value is not None
+            and not contains(variable.value, node)
             and variable.is_scalar
             and variable.type in INTEGER_TYPES | {"auto"}
             and self.function.is_constant(variable)

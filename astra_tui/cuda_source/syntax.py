@@ -24,21 +24,27 @@ _MAX_READINGS = 16
 _NAME_TYPES = ("identifier", "field_identifier", "type_identifier")
 
 
-_UNKNOWN_TO_GRAMMAR = re.compile(rb"__align__\s*\(\s*\w+\s*\)")
+_UNKNOWN_TO_GRAMMAR = re.compile(
+    rb"__align__\s*\((?:[^()]|\([^()]*\))*\)|(?<=\])\s*__device__(?=\s*\()"
+)
+_BOUNDS = re.compile(rb"(?<=__global__)\s+\w{3,}_LAUNCH_BOUNDS\s*\((?=[^()]*\)\s*void\b)")
+"""A macro that gives a kernel's launch bounds, up to its arguments."""
 
 
 @lru_cache(maxsize=2)
 def parse(text: str) -> Node:
     """The root of a text's tree; what the grammar does not understand is in ERROR nodes.
 
-    Kept for the last texts, which steps that change nothing hand on as they are. Alignments are
-    blanked out for the grammar, which does not know them; places stay.
+    Kept for the last texts, which steps that change nothing hand on as they are. Alignments, and
+    `__device__` of a lambda, are blanked out for the grammar, which does not know them, and a macro
+    for launch bounds reads as these; places stay.
     """
     return _parsed(text.encode(errors="replace"))
 
 
 def _parsed(data: bytes) -> Node:
     readable = _UNKNOWN_TO_GRAMMAR.sub(lambda m: b" " * len(m[0]), data)
+    readable = _BOUNDS.sub(lambda m: b" __launch_bounds__(".rjust(len(m[0])), readable)
     return Parser(_LANGUAGE).parse(readable).root_node
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from astra_tui.engine.judging import compare_counters
 from astra_tui.engine.record import Record
 from astra_tui.engine.search import gains_of
-from astra_tui.lab.upstream import must_fetch, task_headers
+from astra_tui.lab.upstream import included_texts
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.archive import archive_of
 from astra_tui.model.author import AuthorKind
@@ -19,7 +19,6 @@ from astra_tui.model.hunks import hunks_of, line_changes, split_lines
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.task.upstream import FOLDER_NAME
 from astra_tui.model.task.yardstick_file import load_yardsticks
 from astra_tui.model.team import Brief, SecondParent, Tried
 
@@ -51,7 +50,7 @@ def brief_on(
         shipped=known.shipped,
         launches=_launches(task) if known.shipped is not None else {},
         hardware=known.hardware,
-        included=_included(task),
+        included=included_texts(task),
         swept=next((text_of(hash_) for hash_ in _swept_for(state, base)), ""),
         open_conditions=tuple(_open_conditions(state, round_, base)),
     )
@@ -59,14 +58,6 @@ def brief_on(
 
 def _launches(task: KernelTask) -> Mapping[str, str]:
     return {name: how for one in load_yardsticks(task) for name, how in one.launches.items()}
-
-
-def _included(task: KernelTask) -> Mapping[str, str]:
-    """The task's upstream files; none where their package is not on this machine."""
-    headers = None if must_fetch(task) else task_headers(task)
-    if headers is None:
-        return {}
-    return {f"{FOLDER_NAME}/{name}": headers.read(name) for name in headers.names}
 
 
 def _swept_for(state: SessionState, base: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from astra_tui.lab.compiler.headers import HeaderTree, included_headers
 from astra_tui.model.errors import UserError
 from astra_tui.model.pin import Pin
 from astra_tui.model.task import KernelTask, Upstream
+from astra_tui.model.task.upstream import FOLDER_NAME
 from astra_tui.packages import Archive, Packages
 from astra_tui.packages.pip import Progress
 
@@ -63,6 +64,16 @@ def must_fetch(task: KernelTask, packages: Packages | None = None) -> Pin | None
         return None
     has = (packages or user_packages()).has(upstream.package)
     return None if has else upstream.package
+
+
+def included_texts(task: KernelTask, packages: Packages | None = None) -> Mapping[str, str]:
+    """The task's upstream files, by the name that counters have for them; none where their package
+    is not on this machine.
+    """
+    headers = None if must_fetch(task, packages) else task_headers(task, packages)
+    if headers is None:
+        return {}
+    return {f"{FOLDER_NAME}/{name}": headers.read(name) for name in headers.names}
 
 
 def _fetched(

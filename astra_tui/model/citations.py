@@ -8,8 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
-from astra_tui.model.counters import add_counters
-from astra_tui.model.plan import Citation, Counter, Observation, places_words
+from astra_tui.model.counters import Counters, add_counters
+from astra_tui.model.plan import Citation, CodePlace, Counter, Observation, places_words
 from astra_tui.model.state import CandidateState
 from astra_tui.model.timing import WorkloadTiming
 from astra_tui.model.verdict import KernelUse, WorkloadProfile
@@ -150,11 +150,18 @@ def _counted(cited: Citation, candidate: CandidateState) -> list[float | None]:
     if not cited.of:
         counted = [add_counters(counted)]
     if cited.lines:
-        lines = [range(place.first, place.last + 1) for place in cited.lines]
-        counted = [counters.at(*lines) for counters in counted]
+        counted = [_at(counters, cited.lines) for counters in counted]
     if cited.metric == "sector_efficiency":
         counted = [counters for counters in counted if counters.sectors]  # Else a share of nothing.
     return [getattr(counters, cited.metric) for counters in counted]
+
+
+def _at(counters: Counters, places: tuple[CodePlace, ...]) -> Counters:
+    files = dict.fromkeys(place.file for place in places)
+    return add_counters(
+        counters.at(*(range(p.first, p.last + 1) for p in places if p.file == file), file=file)
+        for file in files
+    )
 
 
 def _read_by_ncu(cited: Citation, candidate: CandidateState) -> list[float | None]:

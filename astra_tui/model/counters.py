@@ -81,11 +81,19 @@ class Counters(msgspec.Struct, frozen=True):
             if a.space == space and direction in ("", a.direction)
         )
 
-    def at(self, *lines: range) -> Counters:
-        """The counts of some source lines alone."""
+    def at(self, *lines: range, file: str = "") -> Counters:
+        """The counts of some lines alone: of the source, or of an upstream file's kernels."""
+
+        def line_of(place: Place) -> int:
+            line, header = place
+            if not file:
+                return line
+            name, _, number = header.rpartition(":")
+            return int(number) if not line and name == file else 0
+
         return Counters(
-            accesses=tuple(a for a in self.accesses if any(a.line in part for part in lines)),
-            lines=tuple(c for c in self.lines if any(c.line in part for part in lines)),
+            accesses=tuple(a for a in self.accesses if any(line_of(a.place) in p for p in lines)),
+            lines=tuple(c for c in self.lines if any(line_of(c.place) in p for p in lines)),
             compiler=self.compiler,
         )
 

@@ -67,16 +67,25 @@ class Prediction(msgspec.Struct, frozen=True):
         return self.speedup_low, self.speedup_high
 
 
-class CodePlace(msgspec.Struct, frozen=True):
-    """Lines of the source that a plan is about, counted from 1, both ends included."""
+class CodePlace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Lines of the source that a plan is about, counted from 1, both ends included.
+
+    `file` is an upstream file that the source includes, as counters name it, if they are there.
+    """
 
     first: int
     last: int
+    file: str = ""
+
+    def describe(self) -> str:
+        """As in "7", "7 to 9" or "7 to 9 of upstream/a.cuh"."""
+        lines = str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
+        return f"{lines} of {self.file}" if self.file else lines
 
 
 def places_words(places: tuple[CodePlace, ...]) -> str:
     """As in "line 7", "lines 7 to 9" or "lines 7 and 12"."""
-    parts = [str(p.first) if p.first == p.last else f"{p.first} to {p.last}" for p in places]
+    parts = [p.describe() for p in places]
     line = "line" if len(parts) == 1 and places[0].first == places[0].last else "lines"
     return f"{line} {' and '.join([', '.join(parts[:-1]), parts[-1]] if parts[1:] else parts)}"
 

@@ -40,6 +40,8 @@ class Evidence(msgspec.Struct, frozen=True):
     """What the source is to be merged with, in a round that merges."""
     room: float = math.inf
     """How many times as fast the device lets the source become; infinite where unknown."""
+    included: Mapping[str, str] = {}
+    """Upstream files of the task: texts, by the name that counters have for them."""
     settings: Mapping[str, Choice | tuple[Choice, ...]] = {}
     """Values of the move's parameters; of those that are left out it has its own."""
 
@@ -48,11 +50,11 @@ class Evidence(msgspec.Struct, frozen=True):
         """What a brief knows of its base."""
         profile = brief.profile
         if profile is None:
-            return cls(brief.task, second=brief.second)
+            return cls(brief.task, second=brief.second, included=brief.included)
         counters = add_counters(w.counters for w in profile.workloads)
         parts = counters, profile.device, profile.arch, profile.wasted
         room = room_of(brief.timing) if brief.timing is not None else math.inf
-        return cls(brief.task, *parts, brief.second, room)
+        return cls(brief.task, *parts, brief.second, room, brief.included)
 
     def one(
         self, name: str, meaning: str, choices: Sequence[Choice], own: Choice | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from functools import cached_property
 
 from tree_sitter import Node
@@ -30,12 +31,15 @@ class KernelText:
 
     text: str
     plan: LaunchPlan
+    """Launches name a kernel of the source as its function does, without namespaces."""
     root: Node
 
     @classmethod
     def read(cls, text: str) -> KernelText:
         """Parses a source and its launch plan."""
-        return cls(text, plan_of(text), parse(text))
+        root = parse(text)
+        plain = {path: name for name, path in _paths_of(root).items()}
+        return cls(text, _launching(plan_of(text), plain), root)
 
     @cached_property
     def data(self) -> bytes:
@@ -111,9 +115,11 @@ class KernelText:
     def changed(self, edits: Iterable[Edit], plan: LaunchPlan | None = None) -> str:
         """The source after edits of the code and, if given, with another launch plan."""
         all_edits = list(edits)
-        if plan is not None and plan != self.plan:
-            all_edits.append(self._plan_edit(plan))
-        return apply(self.data, all_edits).decode()
+        if plan is None or plan == self.plan:
+            return apply(self.data, all_edits).decode()
+        if _paths_of(self.root):
+            plan = _launching(plan, _paths_of(parse(apply(self.data, all_edits).decode())))
+        return apply(self.data, [*all_edits, self._plan_edit(plan)]).decode()
 
     def _plan_edit(self, plan: LaunchPlan) -> Edit:
         found = find_plan(self.text)
@@ -121,6 +127,23 @@ class KernelText:
         end = len(self.text[: found.end].encode())
         lines = "".join(f"   {_wrapped(line)}\n" for line in print_plan(plan).splitlines())
         return Edit(begin, end, f"/* @launch\n{lines}*/")
+
+
+def _paths_of(root: Node) -> dict[str, str]:
+    """Kernels that stand in namespaces: paths by name, of names that stand for one kernel."""
+    found: dict[str, set[str]] = {}
+    for function in functions_of(root):
+        if function.is_kernel:
+            found.setdefault(function.name, set()).add(function.path)
+    single = {name: next(iter(paths)) for name, paths in found.items() if len(paths) == 1}
+    return {name: path for name, path in single.items() if name != path}
+
+
+def _launching(plan: LaunchPlan, names: Mapping[str, str]) -> LaunchPlan:
+    """The plan whose launches have other names of kernels."""
+    if not names:
+        return plan
+    return plan.with_launches(lambda one: replaced(one, kernel=names.get(one.kernel, one.kernel)))
 
 
 def _wrapped(line: str) -> str:

@@ -65,6 +65,20 @@ class LaneIndices:
         # Within a pack, (i / d) stays and (i % d) grows by one, because d is whole packs.
         return 0 if division.operator == "/" else 1
 
+    def stays_in_row(self, index: Polynomial, node: Node) -> bool:
+        """Whether sizes can make an index grow by its slope in all of a pack; asks for them.
+
+        A quotient stays, and a remainder grows by one, where no pack crosses from row to row.
+        """
+        found = [self.reader.divisions[a] for a in index.atoms() if a in self.reader.divisions]
+        try:
+            for division in (d for d in found if self.slope(d.numerator)):
+                self.require_divisible(division.numerator, node)
+                self.require_divisible(division.denominator, node)
+        except NotWidenable:
+            return False
+        return True
+
     def require_divisible(self, index: Polynomial, node: Node) -> None:
         """Asks for what makes a polynomial a multiple of the pack's width."""
         for monomial, coefficient in index.terms.items():

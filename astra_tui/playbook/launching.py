@@ -25,7 +25,6 @@ from astra_tui.model.launch import (
     LaunchPlan,
     Let,
     PlanError,
-    Refuse,
     ResolvedPlan,
     resolve,
 )
@@ -143,22 +142,6 @@ def factors(value: Expression) -> tuple[Expression, ...]:
     if isinstance(value, Binary) and value.operator == "*":
         return (*factors(value.left), *factors(value.right))
     return (value,)
-
-
-def map_launches(plan: LaunchPlan, change: Callable[[Launch], Launch]) -> LaunchPlan:
-    """The plan with every launch changed."""
-
-    def item(found: Launch | Refuse) -> Launch | Refuse:
-        return change(found) if isinstance(found, Launch) else found
-
-    steps: list[Step] = []
-    for step in plan.steps:
-        if isinstance(step, Dispatch):
-            branches = tuple(replace(b, body=tuple(map(item, b.body))) for b in step.branches)
-            steps.append(replace(step, branches=branches))
-        else:
-            steps.append(item(step))
-    return replace(plan, steps=tuple(steps))
 
 
 def launched_kernels(task: KernelTask, plan: LaunchPlan) -> frozenset[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from astra_tui.cuda_source.syntax import line_of, of_type, parse
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.launch import find_plan, plan_of, print_expression, validate_plan
 from astra_tui.model.plan import CodePlace, Plan
@@ -19,6 +21,7 @@ from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, OverlappingEdits, apply
 from astra_tui.playbook.edits import replace as replace_node
+from astra_tui.playbook.included import BroughtIn, CannotBring, bring_in
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import launched_kernels, lets_of, resolved_on_workloads
 from astra_tui.playbook.moves import all_moves
@@ -39,12 +42,14 @@ def propose_all(
 
     Raises PlanError for a source whose launch plan cannot be read.
     """
-    text = KernelText.read(source)
+    base = Base.of(source, evidence)
+    hash_ = content_hash(source)
     proposals: list[Proposal] = []
     refusals: list[NotApplicable] = []
     for move in all_moves():
-        answer = _unless_withdrawn(move, text, evidence, withdrawn)
-        if isinstance(answer, Proposal) and (move.name, region(answer.plan, source)) in settled:
+        reason = withdrawn.get((move.name, hash_))
+        answer = NotApplicable(move.name, reason) if reason else base.ask(move)
+        if isinstance(answer, Proposal) and (move.name, base.region(answer.plan)) in settled:
             answer = NotApplicable(
                 move.name, "it gained nothing before, and what it would change is still the same"
             )
@@ -55,7 +60,7 @@ def propose_all(
     order = {move.name: move.priority for move in all_moves()}
     proposals.sort(key=(lambda p: order[p.plan.move]) if evidence.timed else _preference)
     for move in _merging(evidence):  # What a round is to merge is neither withdrawn nor settled.
-        answer = propose(move, text, evidence)
+        answer = propose(move, KernelText.read(source), evidence)
         if isinstance(answer, Proposal):
             proposals.insert(0, answer)
         else:
@@ -81,11 +86,48 @@ def withdrawn_moves(brief: Brief) -> dict[tuple[str, str], str]:
     return withdrawn
 
 
-def _unless_withdrawn(
-    move: Move, source: KernelText, evidence: Evidence, withdrawn: Mapping[tuple[str, str], str]
-) -> Proposal | NotApplicable:
-    reason = withdrawn.get((move.name, source.hash))
-    return NotApplicable(move.name, reason) if reason else propose(move, source, evidence)
+@dataclass(frozen=True)
+class Base:
+    """A source as moves see it: with the kernels that it only includes, and what was counted."""
+
+    text: KernelText
+    evidence: Evidence
+    brought: BroughtIn | None = None
+    problem: str = ""
+    """Why kernels that it includes cannot be changed, "" where they can or there are none."""
+
+    @classmethod
+    def of(cls, source: str, evidence: Evidence) -> Base:
+        """Reads it. Raises PlanError for a source whose launch plan cannot be read."""
+        upstream = evidence.task.upstream
+        credit = f"{upstream.origin}, {upstream.licence}" if upstream is not None else ""
+        try:
+            brought = bring_in(source, evidence.included, credit)
+        except CannotBring as reason:
+            return cls(KernelText.read(source), evidence, problem=str(reason))
+        if brought is None:
+            return cls(KernelText.read(source), evidence)
+        counters = evidence.counters and brought.counted(evidence.counters)
+        return cls(KernelText.read(brought.text), replace(evidence, counters=counters), brought)
+
+    def ask(self, move: Move) -> Proposal | NotApplicable:
+        """One move's answer; its plan names lines where they are in the source and its files."""
+        answer = propose(move, self.text, self.evidence)
+        if isinstance(answer, NotApplicable):
+            reason = self.problem or answer.reason
+            return NotApplicable(move.name, self.brought.words(reason) if self.brought else reason)
+        return replace(answer, plan=self.brought.placed(answer.plan)) if self.brought else answer
+
+    def region(self, plan: Plan) -> str:
+        """The code that a plan for the source names as its places; see `region`."""
+        places = self.brought.within(plan.places) if self.brought else plan.places
+        return region(replace(plan, places=places), self.text)
+
+    def why_unmeasured(self, proposal: Proposal) -> str:
+        """Why no workload would show what a proposal is worth, "" where one does: none launches
+        what it adds or changes.
+        """
+        return _why_unmeasured(proposal.source, self.text.text, self.evidence.task)
 
 
 def propose_as_set(source: str, plan: Plan, evidence: Evidence) -> Proposal | NotApplicable:
@@ -98,7 +140,9 @@ def propose_as_set(source: str, plan: Plan, evidence: Evidence) -> Proposal | No
     if move is None:
         return NotApplicable(plan.move, "no such move")
     set_ = replace(evidence, settings={**evidence.settings, **plan.settings})
-    return propose(move, KernelText.read(source), set_)
+    if isinstance(move, Merge):
+        return propose(move, KernelText.read(source), set_)
+    return Base.of(source, set_).ask(move)
 
 
 def plan_as_set(source: str, shown: Plan, edited: Plan, evidence: Evidence) -> Plan:
@@ -164,17 +208,14 @@ def _problem(text: str, before: str, evidence: Evidence) -> str:
     return ""
 
 
-def why_unmeasured(proposal: Proposal, source: str, task: KernelTask) -> str:
-    """Why no workload would show what a proposal is worth, "" where one does: none launches what it
-    adds or changes.
-    """
-    plan = plan_of(proposal.source)
+def _why_unmeasured(changed: str, source: str, task: KernelTask) -> str:
+    plan = plan_of(changed)
     added = {launch.kernel for launch in plan.launches()}
     added -= {launch.kernel for launch in plan_of(source).launches()}
     launched = launched_kernels(task, plan)
     if launched and added and not added & launched:
         return f"no workload would launch {', '.join(sorted(added))}"
-    if launched and _what_runs(source, task) == _what_runs(proposal.source, task):
+    if launched and _what_runs(source, task) == _what_runs(changed, task):
         return "no workload launches what it would change"
     return ""
 
@@ -208,15 +249,15 @@ def _with_gain(proposal: Proposal, move: Move, room: float) -> Proposal:
     return replace(proposal, plan=replace(proposal.plan, prediction=prediction))
 
 
-def region(plan: Plan, source: str) -> str:
+def region(plan: Plan, text: KernelText) -> str:
     """The code that a plan for a source names as its places, however it is indented.
 
     With the geometry of the launches concerned where the effect depends on it. Equal regions
     promise equal effects: a move looks at these lines, and what it writes follows from them.
     """
-    text, found = KernelText.read(source), find_plan(source)
+    found = find_plan(text.text)
     of_plan = range(found.place.line, found.place.line + found.text.count("\n") + 1)
-    lines = source.splitlines()
+    lines = text.text.splitlines()
     named = [
         lines[number - 1].strip()
         for p in plan.places

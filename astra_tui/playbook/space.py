@@ -31,11 +31,11 @@ from astra_tui.model.launch.expression import (
 from astra_tui.playbook.api import Evidence, Move, NotApplicable
 from astra_tui.playbook.edits import insert_before, pragma_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import launched_kernels, lets_of, map_launches
+from astra_tui.playbook.launching import launched_kernels, lets_of
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves import all_moves
 from astra_tui.playbook.propose import propose
-from astra_tui.playbook.thread_count import BLOCKS, MAX_THREADS, why_count_matters
+from astra_tui.playbook.thread_count import BLOCKS, MAX_THREADS, launch_bound, why_count_matters
 
 SWITCHES = ("early_loads", "overlap_launches", "trigger_early", "cache_hints")
 """Moves whose gain depends on shape and device alone: a sweep tries a source with and without."""
@@ -239,7 +239,7 @@ def _swept_block(text: KernelText, kernel: Function) -> LaunchPlan:
         for d in plan.declarations
     )
     tune = Tune(name.id, size, choices)
-    return map_launches(replace(plan, declarations=(tune, *declared)), changed)
+    return replace(plan, declarations=(tune, *declared)).with_launches(changed)
 
 
 def _only_size(expressions: list[Expression]) -> int:
@@ -261,14 +261,9 @@ def _block_choices(kernels: list[Function], size: int) -> tuple[int, ...]:
     if not size or any(integer_of(n) == size for kernel in kernels for n in _numbers(kernel)):
         return ()
     grows = not any(why_count_matters(kernel, size) for kernel in kernels)
-    most = min([MAX_THREADS if grows else size, *map(_launch_bound, kernels)])
+    bounds = (launch_bound(kernel) for kernel in kernels)
+    most = min([MAX_THREADS if grows else size, *(size if b is None else b for b in bounds)])
     return tuple(sorted({*(b for b in BLOCKS if b <= most), size}))
-
-
-def _launch_bound(kernel: Function) -> int:
-    bounds = next(of_type(kernel.node, "launch_bounds"), None)
-    numbers = of_type(bounds, "number_literal") if bounds is not None else iter(())
-    return next((n for n in map(integer_of, numbers) if n), MAX_THREADS)
 
 
 def _numbers(kernel: Function) -> Iterator[Node]:

@@ -25,11 +25,10 @@ from astra_tui.model.team import (
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook import Evidence, NotApplicable, Proposal, propose_all
 from astra_tui.playbook.propose import (
+    Base,
     not_followed,
     plan_as_set,
     propose_as_set,
-    region,
-    why_unmeasured,
     withdrawn_moves,
 )
 from astra_tui.playbook.space import varied_moves
@@ -128,7 +127,7 @@ class PlaybookTeam:
 async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
     """What is worth a round, and why nothing else is."""
     evidence = Evidence.of(brief)
-    settled = frozenset(_settled(brief))
+    settled = frozenset(_settled(brief, evidence))
     # In a thread: parsing takes milliseconds, and an interrupt need not wait for it.
     varied = await asyncio.to_thread(varied_moves, brief.swept, evidence) if brief.swept else ()
     reason = "the sweep of this source had it among its choices"
@@ -139,8 +138,9 @@ async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
     reasons = [f"{r.move}: {r.reason}" for r in refused]
     shown = []
     tried = {t.code: f"its code was judged in round {t.round}" for t in brief.tried if t.code}
+    base = await asyncio.to_thread(Base.of, brief.source, evidence)
     for proposal in proposals:
-        why = tried.get(proposal.source) or why_unmeasured(proposal, brief.source, brief.task)
+        why = tried.get(proposal.source) or base.why_unmeasured(proposal)
         if why:
             reasons.append(f"{proposal.plan.move}: {why}")
         else:
@@ -151,8 +151,8 @@ async def _propose(brief: Brief) -> tuple[list[Proposal], tuple[str, ...]]:
 _SETTLED = (Outcome.SAME, Outcome.WORSE, Outcome.WRONG, Outcome.NOT_COMPILED)
 
 
-def _settled(brief: Brief) -> Iterator[tuple[str, str]]:
+def _settled(brief: Brief, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Moves that gained nothing or were wrong, each with the code that they would have changed."""
     for tried in brief.tried:
         if tried.plan.move and tried.outcome in _SETTLED:
-            yield tried.plan.move, region(tried.plan, tried.source)
+            yield tried.plan.move, Base.of(tried.source, evidence).region(tried.plan)

@@ -31,6 +31,15 @@ BLOCKS = (64, 128, 256, 512, MAX_THREADS)
 """Sizes of a block that are worth a try."""
 
 
+def launch_bound(kernel: Function) -> int | None:
+    """Most threads that a block of a kernel may have by its `__launch_bounds__`.
+
+    None where no number says it.
+    """
+    bounds = next(of_type(kernel.node, "launch_bounds"), None)
+    return MAX_THREADS if bounds is None else integer_of(named(bounds)[0])
+
+
 def why_count_matters(kernel: Function, size: int) -> str:
     """What in a kernel for blocks of `size` threads does not bear 1024 of them, "" for nothing.
 

@@ -244,8 +244,11 @@ class _Widener:
         if any(not is_pure(v) or reads_memory(v) for v in values):
             return False
         for variable, value in zip(declared, values, strict=True):
-            slope = self.indices.slope(self.reader.read(value))
+            index = self.reader.read(value)
+            slope = self.indices.slope(index)
             if slope is None or not self.function.is_constant(variable):
+                return False
+            if not self.indices.stays_in_row(index, value):
                 return False
             self.indices.slopes[variable.name] = slope
         return True

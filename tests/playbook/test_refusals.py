@@ -8,6 +8,7 @@ from astra_tui.model.counters import Counters, LineCount
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
 from astra_tui.playbook.guards import guards_as_loops
+from astra_tui.playbook.moves.cache_hints import CacheHints
 from astra_tui.playbook.moves.cheap_division import CheapDivision
 from astra_tui.playbook.moves.early_loads import EarlyLoads
 from astra_tui.playbook.moves.flat_grid import FlatGrid
@@ -18,6 +19,7 @@ from astra_tui.playbook.moves.reciprocal import NEGLIGIBLE, Reciprocal
 from astra_tui.playbook.moves.row_grid import RowGrid
 from astra_tui.playbook.moves.row_in_registers import RowInRegisters
 from astra_tui.playbook.moves.store_early import StoreEarly
+from astra_tui.playbook.moves.tune_block import TuneBlock
 from astra_tui.playbook.moves.wide_accesses import WideAccesses
 from tests.playbook.path import GPU
 
@@ -432,3 +434,49 @@ def test_threads_that_meet_in_a_function_keep_their_rows(evidence: Evidence) -> 
         answer = move.propose(source_, evidence)
         assert isinstance(answer, NotApplicable)
         assert "meet" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("kernel", "plan", "why"),
+    [
+        ("__launch_bounds__(ROOM) k", "k<T> grid=tokens block=128", "no number says"),
+        ("k", "k<T> grid=tokens block=128 shared=128 * 4", "counts on 128 elsewhere"),
+        ("k", "k<T, 128> grid=tokens block=128", "counts on 128 elsewhere"),
+    ],
+)
+def test_blocks_that_something_else_counts_on_are_not_swept(
+    kernel: str, plan: str, why: str, evidence: Evidence
+) -> None:
+    text = packed(ROW, f"{plan} args=(out, d)").text.replace(" k(", f" {kernel}(")
+    answer = TuneBlock().propose(KernelText.read(text), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason
+
+
+def test_blocks_grow_within_their_launch_bounds(evidence: Evidence) -> None:
+    few = KernelText.read(packed(ROW).text.replace(" k(", " __launch_bounds__(256, 2) k("))
+    answer = TuneBlock().propose(few, evidence)
+    assert isinstance(answer, Proposal)
+    assert "tune threads = 256 in 64, 128, 256\n" in answer.source
+
+
+@pytest.mark.parametrize(("given", "hinted"), [("T", True), ('"others::Half"', False)])
+def test_types_of_others_have_no_streaming_accesses(
+    given: str, hinted: bool, evidence: Evidence
+) -> None:
+    plan = f"k<{given}> grid=tokens block=128 args=(out, d)"
+    answer = CacheHints().propose(packed(ROW, plan), evidence)
+    assert isinstance(answer, Proposal) is hinted
+
+
+@pytest.mark.parametrize(("size", "ok"), [("d", True), ("threadIdx.y", False)])
+def test_a_row_of_a_pack_is_one_row_only_where_its_length_is_whole_packs(
+    size: str, ok: bool, evidence: Evidence
+) -> None:
+    """What says the row may be read by a function alone, where no access asks for the length."""
+    body = FLAT.replace("out[i] = (T)1.0f;", f"{{ int r = i / {size}; out[i] = (T)f(r); }}")
+    plan = "k<T> grid=256 block=128 args=(out, tokens * d, d)"
+    answer = WideAccesses().propose(source(plan, "T* out, int n, int d", body), evidence)
+    assert isinstance(answer, Proposal)
+    assert ("when d % width == 0" in answer.source) is ok
+    assert (f"int r = (i + lane) / {size}" in answer.source) is not ok

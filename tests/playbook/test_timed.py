@@ -164,10 +164,13 @@ def test_geometry_is_tried_again_with_other_sizes_alone(tasks: dict[str, KernelT
     (_, source), *_ = ((p.plan.move, p.source) for p in timed_path(task, _baseline(task), 3)[2:])
     found = {p.plan.move: p.plan for p in propose_all(source, Evidence(task, device=GPU))[0]}
     for move in ("tune_block", "single_turn"):
-        own = region(found[move], source)
-        assert own == region(found[move], source.replace("    ", "\t"))
-        assert own == region(found[move], source.replace("d)\n", "d) pdl=true\n", 1))
-        assert own != region(found[move], source.replace("block=128", "block=64"))
+        own = region(found[move], KernelText.read(source))
+        tabs, pdl, narrow = (
+            KernelText.read(source.replace(*pair))
+            for pair in (("    ", "\t"), ("d)\n", "d) pdl=true\n", 1), ("block=128", "block=64"))
+        )
+        assert own == region(found[move], tabs) == region(found[move], pdl)
+        assert own != region(found[move], narrow)
 
 
 def test_what_no_workload_launches_is_not_proposed(tasks: dict[str, KernelTask]) -> None:

@@ -371,7 +371,7 @@ def merge_text(second: SecondParent | None) -> str:
 
 def plan_text(plan: Plan) -> str:
     """A plan as the coding agent reads it."""
-    places = ", ".join(f"{p.first} to {p.last}" for p in plan.places)
+    places = ", ".join(p.describe() for p in plan.places)
     return "\n".join(
         [
             f"title: {plan.title}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from astra_tui.model.c_layout import POINTER_BYTES, Extent, place
@@ -218,3 +218,18 @@ class LaunchPlan:
                 case Dispatch(branches=branches):
                     for branch in branches:
                         yield from (item for item in branch.body if isinstance(item, Launch))
+
+    def with_launches(self, change: Callable[[Launch], Launch]) -> LaunchPlan:
+        """The plan with every launch changed."""
+
+        def item(found: Launch | Refuse) -> Launch | Refuse:
+            return change(found) if isinstance(found, Launch) else found
+
+        steps: list[Step] = []
+        for step in self.steps:
+            if isinstance(step, Dispatch):
+                branches = tuple(replace(b, body=tuple(map(item, b.body))) for b in step.branches)
+                steps.append(replace(step, branches=branches))
+            else:
+                steps.append(item(step))
+        return replace(self, steps=tuple(steps))

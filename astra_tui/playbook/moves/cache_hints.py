@@ -18,6 +18,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.model.dtypes import DType, NumberKind
+from astra_tui.model.launch.expression import Name
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.task import ArgumentRole, KernelTask
 from astra_tui.playbook.accesses import Access, accesses_in, offset_of, unknown_accesses
@@ -25,6 +26,7 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, 
 from astra_tui.playbook.edits import Edit, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.launching import template_values
 from astra_tui.playbook.loops import loops_of
 
 _HINTABLE = frozenset(
@@ -88,7 +90,7 @@ def _streamed(source: KernelText, kernel: Function, evidence: Evidence) -> list[
         buffers = source.buffers(kernel, access.root)
         if access.node.type != "subscript_expression":
             continue
-        if not _can_hint(access, kernel, buffers, evidence.task):
+        if not _can_hint(access, kernel, source, buffers, evidence.task):
             continue
         if not _is_once(access, kernel) or (access.is_store and access.is_load):
             continue
@@ -111,12 +113,22 @@ def _places(accesses: list[Access]) -> set[str]:
     return {text_of(a.node) for a in accesses}
 
 
-def _can_hint(access: Access, kernel: Function, buffers: Collection[str], task: KernelTask) -> bool:
+def _can_hint(
+    access: Access,
+    kernel: Function,
+    source: KernelText,
+    buffers: Collection[str],
+    task: KernelTask,
+) -> bool:
     """Whether CUDA has loads and stores with a hint for all that the element's type stands for."""
     if access.element in _HINTABLE:
         return True
     if access.element not in {p.name for p in kernel.template if p.kind == TYPE}:
         return False
+    launches = source.launches_of(kernel)
+    given = (template_values(kernel, launch).get(access.element) for launch in launches)
+    if not all(isinstance(value, Name) for value in given):
+        return False  # A type of others, by C++ text.
     arguments = [task.args[name] for name in buffers if name in task.args]
     return not any(dtype.is_narrow for a in arguments for dtype in task.dtypes_of(a))
 

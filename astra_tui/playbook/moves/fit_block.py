@@ -26,7 +26,7 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, 
 from astra_tui.playbook.edits import Edit
 from astra_tui.playbook.evidence import predicted
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import all_of, map_launches, plan_value
+from astra_tui.playbook.launching import all_of, plan_value
 from astra_tui.playbook.loops import Loop, halves, loops_of
 from astra_tui.playbook.thread_count import MAX_THREADS, why_count_matters
 
@@ -83,7 +83,7 @@ class FitBlock:
             found = fitted.get(id(launch))
             return launch if found is None else found.launch
 
-        plan = map_launches(source.plan, fit)
+        plan = source.plan.with_launches(fit)
         lets = tuple(let for f in fitted.values() for let in f.declared)
         plan = replace(plan, declarations=(*plan.declarations, *lets))
         sizes = [f.launch.block[0] for f in fitted.values()]

@@ -14,7 +14,7 @@ from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.grids import flat_loops, other_grid_use
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import map_launches, plan_value
+from astra_tui.playbook.launching import plan_value
 
 
 class _Unsuitable(Exception):
@@ -69,7 +69,7 @@ class FullGrid:
             move=self.name,
             parameters=settable(kernels),
         )
-        return Proposal(plan, source.changed([], map_launches(source.plan, filled)))
+        return Proposal(plan, source.changed([], source.plan.with_launches(filled)))
 
 
 def _full(kernel: Function, launch: Launch) -> Expression:

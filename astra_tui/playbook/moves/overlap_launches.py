@@ -17,7 +17,6 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, append_to, insert_above
 from astra_tui.playbook.evidence import lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import map_launches
 from astra_tui.playbook.waiting import TRIGGER, WAIT, Waiting, calls_of
 
 
@@ -50,7 +49,7 @@ class OverlapLaunches:
         edits = [e for k in source.kernels for e in _edits(source.data, k, first[k.name])]
         return Proposal(
             self._plan(source, list(first.values())),
-            source.changed(edits, map_launches(source.plan, early)),
+            source.changed(edits, source.plan.with_launches(early)),
         )
 
     def _plan(self, source: KernelText, first: list[Node]) -> Plan:

@@ -26,7 +26,7 @@ from astra_tui.playbook.edits import Edit
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.grids import grid_uses, head_declarations
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import map_launches, plan_value
+from astra_tui.playbook.launching import plan_value
 from astra_tui.playbook.loops import Loop, loops_of
 
 
@@ -100,7 +100,7 @@ class PackRows:
             found = packed.get(id(launch))
             return launch if found is None else found.launch
 
-        changed = map_launches(source.plan, pack)
+        changed = source.plan.with_launches(pack)
         lets = tuple(p.across for p in packed.values())
         changed = replace(changed, declarations=(*changed.declarations, *lets))
         row, rows = fresh_name("row", taken), fresh_name("rows", taken)

@@ -24,7 +24,7 @@ from astra_tui.playbook.flat_rows import (
     rows_of,
 )
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import map_launches, plan_value
+from astra_tui.playbook.launching import plan_value
 from astra_tui.playbook.thread_count import BLOCKS, why_count_matters
 
 _MAX_ROWS = 65535
@@ -103,7 +103,7 @@ class RowGrid:
             return replace(launch, grid=size, block=threads, args=args)
 
         edits = _rewrite(source, flat, count)
-        return Proposal(plan, source.changed(edits, map_launches(source.plan, by_rows)))
+        return Proposal(plan, source.changed(edits, source.plan.with_launches(by_rows)))
 
 
 def _grid(flat: FlatRows, launch: Launch) -> _Grid:

@@ -11,11 +11,11 @@ from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.syntax import integer_of, line_of, named, of_type
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan, Let, Tune
 from astra_tui.model.launch.expression import Expression, Integer, Name, map_expressions, names_in
+from astra_tui.model.launch.plan import Verbatim
 from astra_tui.model.plan import CodePlace, Counter, Parameter, Plan, Prediction, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import map_launches
-from astra_tui.playbook.thread_count import BLOCKS
+from astra_tui.playbook.thread_count import BLOCKS, launch_bound
 
 
 class _Unsuitable(Exception):
@@ -75,7 +75,7 @@ def _proposal(source: KernelText, launch: Launch, size: int, block: Parameter) -
             block=tuple(_with_name(e, size, name) for e in other.block),
         )
 
-    changed = map_launches(source.plan, tuned)
+    changed = source.plan.with_launches(tuned)
     changed = replace(changed, declarations=(tune, *changed.declarations))
     plan = Plan(
         title="Sweep the block size",
@@ -133,7 +133,10 @@ def _with_name(expression: Expression, size: int, name: Name) -> Expression:
 
 
 def _largest(kernel: Function, size: int) -> int:
-    """The largest block that the kernel's shared arrays have room for."""
+    """The largest block that the kernel's launch bounds and shared arrays have room for."""
+    bound = launch_bound(kernel)
+    if bound is None:
+        raise _Unsuitable(f"{kernel.line_text()} has launch bounds that no number says")
     arrays = [v for v in kernel.locals if v.is_shared and v.is_array]
     counts = [_count_of(v.declarator) for v in arrays]
     for node in of_type(kernel.body, "number_literal"):
@@ -143,7 +146,7 @@ def _largest(kernel: Function, size: int) -> int:
             raise _Unsuitable(f"line {line_of(node)}: the code counts on {size} threads")
     if any(c is None for c in counts):
         raise _Unsuitable(f"line {line_of(arrays[0].declaration)}: a shared array of unknown size")
-    return min([c for c in counts if c is not None], default=BLOCKS[-1])
+    return min([bound, *(c for c in counts if c is not None)])
 
 
 def _count_of(declarator: Node) -> int | None:
@@ -157,5 +160,8 @@ def _check_plan(plan: LaunchPlan, size: int) -> None:
     for step in plan.steps:
         if isinstance(step, Dispatch):
             expressions += [b.condition for b in step.branches if b.condition is not None]
+    for launch in plan.launches():
+        expressions += list(launch.expressions())[len(launch.grid) + len(launch.block) :]
+        expressions += [e for e in launch.template_args if not isinstance(e, Verbatim)]
     if _mentions(tuple(expressions), size):
         raise _Unsuitable(f"the plan counts on {size} elsewhere")

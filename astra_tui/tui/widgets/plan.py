@@ -205,10 +205,7 @@ def _draw_plan(
     for parameter in plan.parameters:
         page.field("can set", parameter.describe())
     if plan.places:
-        places = ", ".join(
-            f"{p.first}" if p.first == p.last else f"{p.first} to {p.last}" for p in plan.places
-        )
-        page.field("lines", places)
+        page.field("lines", ", ".join(p.describe() for p in plan.places))
     return cited
 
 

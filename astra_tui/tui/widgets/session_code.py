@@ -136,8 +136,9 @@ class SessionSource(SourcePane):
             return
         if self._asked != asked.id and view.choice == (asked.round, asked.proposal):
             self._asked = asked.id
-            if proposal.plan.places:
-                self.call_after_refresh(self.go_to_line, proposal.plan.places[0].first)
+            own = [place.first for place in proposal.plan.places if not place.file]
+            if own:
+                self.call_after_refresh(self.go_to_line, own[0])
 
     def _draw_changes(self, view: View) -> None:
         start = start_of(view)
