@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @command(
     "export the best kernel of a session",
-    "As its source, as a patch, as CUDA C++ with a launcher, as a PyTorch operator, or as a "
-    "TVM-FFI module. It is compiled and checked against the task's reference first, with what "
-    "this machine has, and the answer says what was checked where (docs/export.md).",
+    f"The forms are {'; '.join(f'{one}: {one.about}' for one in Format)}. It is compiled and "
+    "checked against the task's reference first, with what this machine has, and the answer and "
+    "the README next to it say what was checked where (docs/export.md).",
     argument("session", "SESSION", "a session's name or folder"),
     flag(
         "--to",

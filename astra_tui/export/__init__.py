@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from astra_tui.export.artefact import Files, Subject
-from astra_tui.export.cpp_project import cpp_project
+from astra_tui.export.cpp_project import cpp_project, tvm_ffi_project
 from astra_tui.export.origin import (
     GENERATED,
     Header,
@@ -19,8 +19,7 @@ from astra_tui.export.origin import (
     read_header,
 )
 from astra_tui.export.source_files import cu_file, patch_file
-from astra_tui.export.torch_package import package_name, torch_package
-from astra_tui.export.tvm_ffi_project import tvm_ffi_project
+from astra_tui.export.torch_package import package_name, torch_project
 from astra_tui.export.winner import BEST, Winner, find_winner
 from astra_tui.model.export import (
     DeliveryReport,
@@ -57,7 +56,7 @@ _WRITERS: Mapping[Format, Callable[[Subject], Files]] = {
     Format.CU: cu_file,
     Format.PATCH: patch_file,
     Format.CPP: cpp_project,
-    Format.TORCH: torch_package,
+    Format.TORCH: torch_project,
     Format.TVM_FFI: tvm_ffi_project,
 }
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
+from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from astra_tui.export.cpp_expression import cpp_name, dlpack_type, quoted, written
+from astra_tui.export.header import comment, header_lines, plain
 from astra_tui.export.winner import Winner
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.launch import LaunchPlan
+from astra_tui.model.launch import LaunchPlan, print_expression
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask, upstream_files
 from astra_tui.model.task.upstream import FILE_NAME as UPSTREAM_LIST
@@ -39,6 +45,10 @@ class Subject:
     samples: tuple[Bindings, ...] = ()
     compilations: tuple[Compilation, ...] = ()
     upstream: Mapping[str, bytes] = field(default_factory=dict)
+
+    def mark(self, what: str, mark: str) -> str:
+        """The comment at the top of a file of this export, an empty line after it."""
+        return comment(header_lines(self.winner, f"{what}."), mark)
 
     @property
     def pdl(self) -> bool:
@@ -95,3 +105,28 @@ def template(name: str, *, attributes: bool = False) -> str:
     folder = resources.files("astra_tui.export") / "templates"
     text = (folder / name).read_text(encoding="utf-8")
     return _MARKED.sub(lambda found: found[2] if found[1] == kept else "", text)
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("astra_tui.export"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters |= {
+        "plain": plain,
+        "expression": print_expression,
+        "cpp": cpp_name,
+        "written": written,
+        "quoted": quoted,
+        "dlpack": dlpack_type,
+    }
+    return found
+
+
+def rendered(name: str, words: Mapping[str, Any]) -> str:
+    """A file of an export from its template."""
+    return _environment().get_template(name).render(words)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from astra_tui.model.dtypes import PLAN_TYPES, DType
+from astra_tui.export.header import plain
+from astra_tui.model.dtypes import PLAN_TYPES, DType, NumberKind
 from astra_tui.model.launch.evaluate import Evaluator, Value
 from astra_tui.model.launch.expression import (
     Binary,
@@ -29,95 +30,17 @@ from astra_tui.model.launch.scope import TRUTH_VALUES, Bindings
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _LITERAL = re.compile(r"-?[0-9]+|INT64_C\(-?[0-9]+\)")
-_KEYWORDS = frozenset(
-    [
-        "alignas",
-        "alignof",
-        "and",
-        "and_eq",
-        "asm",
-        "auto",
-        "bitand",
-        "bitor",
-        "bool",
-        "break",
-        "case",
-        "catch",
-        "char",
-        "char16_t",
-        "char32_t",
-        "class",
-        "compl",
-        "const",
-        "const_cast",
-        "constexpr",
-        "continue",
-        "decltype",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "dynamic_cast",
-        "else",
-        "enum",
-        "explicit",
-        "export",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "friend",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "mutable",
-        "namespace",
-        "new",
-        "noexcept",
-        "not",
-        "not_eq",
-        "nullptr",
-        "operator",
-        "or",
-        "or_eq",
-        "private",
-        "protected",
-        "public",
-        "register",
-        "reinterpret_cast",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "static_assert",
-        "static_cast",
-        "struct",
-        "switch",
-        "template",
-        "this",
-        "thread_local",
-        "throw",
-        "true",
-        "try",
-        "typedef",
-        "typeid",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "virtual",
-        "void",
-        "volatile",
-        "wchar_t",
-        "while",
-        "xor",
-        "xor_eq",
-        "astra",
-    ]
-)
+_RESERVED = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t
+    char32_t class compl const const_cast constexpr continue decltype default delete do
+    double dynamic_cast else enum explicit export extern false float for friend goto if
+    inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    private protected public register reinterpret_cast return short signed sizeof static
+    static_assert static_cast struct switch template this thread_local throw true try
+    typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
+    xor_eq astra
+"""
+_KEYWORDS = frozenset(_RESERVED.split())
 
 
 def cpp_name(name: str) -> str:
@@ -294,6 +217,23 @@ def literal(value: int | float | bool) -> str:
     if isinstance(value, float):
         return f"astra::Real({value!r})"
     return str(value) if abs(value) < 1 << 31 else f"INT64_C({value})"
+
+
+def written(expression: Expression, element: DType) -> str:
+    """An expression of dimensions alone, for one element type."""
+    return CppExpressions(element).write(expression)
+
+
+def dlpack_type(dtype: DType) -> str:
+    """An element type as `astra::Type`: DLPack's name, without bits that tell no formats apart."""
+    name = dtype.value if dtype.is_narrow else dtype.value.rstrip("0123456789")
+    code = "UInt" if dtype.kind is NumberKind.UNSIGNED else name.capitalize()
+    return f"astra::Type{{astra::k{code}, {dtype.bits}}}"
+
+
+def quoted(text: str) -> str:
+    """Text of a journal or task within double quotes."""
+    return plain(text).replace('"', "'").replace("?", ".")
 
 
 def names_in_text(text: str) -> list[str]:

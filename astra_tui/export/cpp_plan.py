@@ -83,6 +83,33 @@ class KernelCall:
     args: tuple[CallArgument, ...]
     workspaces: tuple[str, ...]
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Each argument in C++: of arguments `a`, launch `l` and workspaces `scratch`."""
+        return tuple(map(self._argument, self.args))
+
+    def _argument(self, argument: CallArgument) -> str:
+        if not isinstance(argument, StructCall):
+            return self._value(argument)
+        text = f"astra::Struct<{argument.extent.size}, {argument.extent.alignment}>()"
+        for offset, dtype, source in argument.members:
+            type_ = dtype.cuda if dtype is not None else "void*"
+            text += f".put<{type_}>({offset}, {self._value(source)})"
+        return text
+
+    def _value(self, source: Source) -> str:
+        match source:
+            case None:
+                return "static_cast<void*>(nullptr)"
+            case int():
+                return f"l.numbers[{source}]"
+            case MovedPointer(name=name, number=number):
+                return f"astra::moved({self._value(name)}, l.numbers[{number}])"
+            case _ if source in self.workspaces:
+                return f"scratch[{self.workspaces.index(source)}]"
+            case _:
+                return f"const_cast<void*>(a.{cpp_name(source)})"
+
 
 @dataclass(frozen=True)
 class CppPlan:

@@ -11,14 +11,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import product
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 import astra_tui
-from astra_tui.export.artefact import Files, Subject, template
+from astra_tui.export.artefact import Files, Subject, rendered, template
 from astra_tui.export.header import comment, header_lines, plain
 from astra_tui.export.host import expected
 from astra_tui.export.torch_package import package_name, torch_package
@@ -32,7 +30,6 @@ from astra_tui.model.export import ExportStep, Framework
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.timing import Ratio
 
 ARCHS = ("sm_80", "sm_89", "sm_90", "sm_100")
 """For which an adapter carries machine code where the source compiles for them."""
@@ -157,10 +154,6 @@ class Adapter:
     subject: Subject
     measured: str
     """The architecture on which the session timed the winner, or ""."""
-    speedup: Ratio | None
-    """Over the baseline of the session."""
-    shipped: Ratio | None
-    """The fastest shipped kernel's time over the winner's, where the session measured it."""
     decisions: tuple[str, ...]
     """What an engineer decided on the way to it."""
 
@@ -205,8 +198,8 @@ class Adapter:
         words = self._words(steps)
         return {
             **{f"{prefix}/{name}": content for name, content in self.package.items()},
-            "README.md": _rendered("adapter_readme.md.jinja", words),
-            "pyproject.toml": _rendered("adapter_pyproject.toml.jinja", words),
+            "README.md": rendered("adapter_readme.md.jinja", words),
+            "pyproject.toml": rendered("pyproject.toml.jinja", words),
         }
 
     def _added(self) -> dict[str, str | bytes]:
@@ -266,7 +259,9 @@ class Adapter:
             "steps": steps,
             "version": astra_tui.__version__,
             "hf": self.framework is Framework.HF,
-            "authors": [f"round {s.round}: {s.author.describe()}" for s in winner.steps],
+            "framework": self.framework.value,
+            "title": target.title,
+            "prefix": target.prefix,
         }
 
 
@@ -286,15 +281,10 @@ def adapter_of(subject: Subject, framework: Framework, state: SessionState) -> A
             hint=f"it has for: {', '.join(target.apis)}; or: astra-tui export --to torch",
         )
     winner = subject.winner
-    found = state.candidates[winner.candidate]
-    base = state.opened.baseline if state.opened else ""
-    timing = found.timing(base, final=True) or found.timing(base)
     return Adapter(
         framework,
         subject,
-        _measured(state) if timing is not None else "",
-        timing.speedup if timing is not None else None,
-        found.shipped.speedup if found.shipped is not None else None,
+        _measured(state) if winner.speedup is not None else "",
         tuple(
             f"{d.gate.value} of round {state.questions[d.question].round}: {d.status.value} by "
             f"{d.by.describe()}{f' ({plain(d.reason)})' if d.reason else ''}"
@@ -418,18 +408,3 @@ def _results(task: KernelTask) -> tuple[str, ...]:
 def _widths(task: KernelTask, cases: list[Case]) -> set[int]:
     """The last axes of what is written."""
     return {layouts_of(task, c)[name].shape[-1] for c in cases for name in _results(task)}
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("astra_tui.export"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-
-def _rendered(name: str, words: Mapping[str, Any]) -> str:
-    return _environment().get_template(name).render(words)

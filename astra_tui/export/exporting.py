@@ -28,6 +28,7 @@ from astra_tui.export.cases import all_cases, full_size_cases
 from astra_tui.export.checks import ExportChecks, Tools
 from astra_tui.export.delivery import ARCHS, adapter_of
 from astra_tui.export.delivery_trial import AdapterTrial
+from astra_tui.export.readme import readme
 from astra_tui.lab.check.execution import Source, read_source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile
@@ -56,6 +57,8 @@ _WITHOUT_WAITING = """#if __CUDA_ARCH__ < 900
 """
 """Before a source, for architectures older than programmatic dependent launch: there each launch
 waits for those before it, so that a kernel has nothing to wait for."""
+
+README = "README.md"
 
 _NOT_ASKED = "it was not asked for: --no-check"
 _SHORT = 12
@@ -130,6 +133,7 @@ class Exporter:
         files = export_files(subject, to)
         with _draft(out, files) as draft:
             steps = self._steps(subject, to, draft) if check else (_unasked(),)
+            files = _explained(draft, files, subject, to, steps)
             report = _report(subject, to, out, files, steps)
             if not report.failed:
                 _move(draft, out)
@@ -219,8 +223,18 @@ def export_text(winner: Winner, task: KernelTask, to: Format, out: Path) -> Expo
     subject = Subject(winner, task, plan, upstream=included)
     files = export_files(subject, to)
     with _draft(out, files) as draft:
+        files = _explained(draft, files, subject, to, (_unasked(),))
         _move(draft, out)
     return _report(subject, to, out, files, (_unasked(),))
+
+
+def _explained(
+    draft: Path, files: Files, subject: Subject, to: Format, steps: tuple[ExportStep, ...]
+) -> Files:
+    """The files of a draft with the README, which says what was checked."""
+    added = {README: readme(subject, to, steps)}
+    _write(draft, added)
+    return {**files, **added}
 
 
 def _included(task: KernelTask, compiler: Compiler, winner: Winner) -> dict[str, bytes]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from astra_tui.export.artefact import Subject
+from astra_tui.export.artefact import Subject, rendered
 from astra_tui.export.cases import Artefact
-from astra_tui.export.cpp_expression import cpp_name
 from astra_tui.export.cpp_plan import (
     CallArgument,
     CppPlan,
@@ -111,7 +110,13 @@ def cpp_answers(
     """
     source = scratch / "host_check.cpp"
     program = scratch / "host_check"
-    source.write_text(harness(subject), encoding="utf-8")
+    words = {
+        "task": subject.task,
+        "name": subject.task.name,
+        "attributes": subject.attributes,
+        "device_attributes": DEVICE_ATTRIBUTES,
+    }
+    source.write_text(rendered("host_check.cpp.jinja", words), encoding="utf-8")
     options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{folder}", "-o", str(program)]
     _ran([compiler, *options, str(source)], "", COMPILE_SECONDS)
     lines = [" ".join(_words(subject.task, call)) for call in calls]
@@ -120,77 +125,6 @@ def cpp_answers(
         raise HostCheckFailed(f"{len(output)} answers to {len(calls)} calls")
     plan = cpp_plan(subject)
     return [_read(plan, line) for line in output]
-
-
-def harness(subject: Subject) -> str:
-    """A C++ program that reads calls, one a line, and writes what the plan says of each."""
-    task = subject.task
-    reads = ["read(a.dtype);", *(f"read(a.{cpp_name(d)});" for d in task.dims)]
-    for argument in task.args.values():
-        name = cpp_name(argument.name)
-        if not argument.is_tensor:
-            reads.append(f"read(a.{name});")
-            continue
-        reads.append(f"{{ unsigned long long p; read(p); a.{name} = reinterpret_cast<void*>(p); }}")
-        if argument.strided and len(argument.shape) > 1:
-            reads.append(f"for (auto& s : a.{name}_strides) read(s);")
-    reads += [f"read(device.{name});" for name in DEVICE_ATTRIBUTES]
-    pdl, cluster = (
-        ("launch.pdl", "launch.cluster") if subject.attributes else ("false", "{1, 1, 1}")
-    )
-    text = _HARNESS.replace("@PDL@", pdl).replace("@CLUSTER@", cluster)
-    return text.replace("@TASK@", task.name).replace("@READS@", "\n    ".join(reads))
-
-
-_HARNESS = r"""#include "@TASK@_plan.hpp"
-
-#include <iostream>
-#include <string>
-#include <type_traits>
-
-template <typename V>
-void read(V& value) {
-  std::string word;
-  std::cin >> word;
-  if constexpr (std::is_floating_point_v<V>) {
-    value = std::stod(word);
-  } else {
-    value = static_cast<V>(std::stoull(word));
-  }
-}
-
-int main() {
-  std::cout << std::hexfloat;
-  while (std::cin >> std::ws && !std::cin.eof()) {
-    @TASK@_arguments a{};
-    astra::Device device{};
-    @READS@
-    astra::Plan plan;
-    try {
-      astra_@TASK@::plan(a, device, plan);
-    } catch (const astra::Fault& fault) {
-      std::cout << "refused " << fault.status << "\n";
-      continue;
-    }
-    std::cout << "launches";
-    for (const auto& launch : plan.launches) {
-      std::cout << " | " << launch.kernel;
-      for (auto size : launch.grid) std::cout << ' ' << size;
-      for (auto size : launch.block) std::cout << ' ' << size;
-      std::cout << ' ' << launch.shared << ' ' << @PDL@;
-      for (auto size : astra::Sizes(@CLUSTER@)) std::cout << ' ' << size;
-      for (const auto& number : launch.numbers) {
-        if (number.is_float) {
-          std::cout << ' ' << number.real;
-        } else {
-          std::cout << ' ' << number.whole;
-        }
-      }
-    }
-    std::cout << "\n";
-  }
-}
-"""
 
 
 def _words(task: KernelTask, call: Bindings) -> list[str]:

@@ -10,6 +10,7 @@ from astra_tui.model.check import Case, CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.state import CandidateState, SessionState
+from astra_tui.model.timing import Ratio, Timing
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import Session, Trust
 
@@ -54,6 +55,12 @@ class Winner:
     """The verdict on the session; None where there is none."""
     seed: int = 0
     """What the session's drawn cases follow from."""
+    gpu: str = ""
+    """The GPU on which it was timed."""
+    speedup: Ratio | None = None
+    """Over the baseline of the session, where it was timed."""
+    shipped: Ratio | None = None
+    """The fastest shipped kernel's time over its own, where the session measured both."""
 
     @property
     def is_baseline(self) -> bool:
@@ -71,6 +78,7 @@ def find_winner(session: Session, candidate: str = BEST, *, allow_altered: bool 
         session.refuse_altered(_ALTERED)
     state, folder = session.state, session.folder
     assert state.opened is not None
+    base = state.opened.baseline
     hash_ = _named(state, candidate, folder)
     found = state.candidate(hash_)
     if not found.correct:
@@ -81,6 +89,7 @@ def find_winner(session: Session, candidate: str = BEST, *, allow_altered: bool 
             hint="only a correct candidate can be exported",
         )
     settings = state.opened.settings
+    timing = found.timing(base, final=True) or found.timing(base)
     return Winner(
         session=folder.name,
         task=Path(settings.task).name,
@@ -89,13 +98,16 @@ def find_winner(session: Session, candidate: str = BEST, *, allow_altered: bool 
         device=state.device_name,
         candidate=hash_,
         text=read_blob(folder, hash_),
-        baseline=read_blob(folder, state.opened.baseline),
+        baseline=read_blob(folder, base),
         steps=_steps(state, hash_),
-        verdict=_verdict(state, found),
+        verdict=_verdict(state, found, timing),
         versions=dict(state.opened.versions),
         cases=state.cases,
         trust=session.trust,
         seed=state.seed,
+        gpu=timing.gpu if timing is not None else "",
+        speedup=timing.speedup if timing is not None else None,
+        shipped=found.shipped.speedup if found.shipped is not None else None,
     )
 
 
@@ -132,9 +144,9 @@ def _steps(state: SessionState, hash_: str) -> tuple[Step, ...]:
     return tuple(reversed(steps))
 
 
-def _verdict(state: SessionState, found: CandidateState) -> str:
-    assert state.opened is not None
-    parts = [f"{sum(r.outcome.ok for r in found.results)} of {found.cases} cases passed"]
+def _verdict(state: SessionState, found: CandidateState, timing: Timing | None) -> str:
+    cases = max(found.cases, len(found.results))
+    parts = [f"{sum(r.outcome.ok for r in found.results)} of {cases} cases passed"]
     if found.check is not None and found.check.verdict is not CheckVerdict.PASSED:
         parts = [found.check.verdict.value]
     for round_ in state.rounds:
@@ -143,8 +155,6 @@ def _verdict(state: SessionState, found: CandidateState) -> str:
             if verdict is not None and verdict.candidate == found.hash:
                 reason = f" ({verdict.reasons[0]})" if verdict.reasons else ""
                 parts.append(f"round {round_.number}: {verdict.outcome.value}{reason}")
-    base = state.opened.baseline
-    timing = found.timing(base, final=True) or found.timing(base)
     if timing is not None:
         speedup = timing.speedup
         parts.append(

@@ -8,13 +8,22 @@ import msgspec
 
 
 class Format(StrEnum):
-    """The forms in which a winner can leave its session."""
+    """The forms in which a winner can leave its session, each with what it is."""
 
-    CU = "cu"
-    PATCH = "patch"
-    CPP = "cpp"
-    TORCH = "torch"
-    TVM_FFI = "tvm-ffi"
+    about: str
+
+    def __new__(cls, name: str, about: str = "") -> Format:
+        """A form by its name on the command line."""
+        found = str.__new__(cls, name)
+        found._value_ = name
+        found.about = about
+        return found
+
+    CU = "cu", "the kernel source with its launch plan"
+    PATCH = "patch", "a unified diff from the session's baseline"
+    CPP = "cpp", "CUDA C++ with a C interface: a launcher that is generated from the launch plan"
+    TORCH = "torch", "a Python package with a PyTorch operator, which needs no compiler"
+    TVM_FFI = "tvm-ffi", "the C++ project with an entry for TVM-FFI, which takes DLPack tensors"
 
 
 class Framework(StrEnum):

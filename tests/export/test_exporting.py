@@ -221,7 +221,7 @@ def test_the_command_without_checks(shell: Shell, tasks: dict[str, KernelTask]) 
     done = shell.run("export", "s", "--to", "patch", "--no-check", "--out", "x", "--json")
     assert done.code == 0
     answer = json.loads(done.out)
-    assert answer["files"] == ["silu_and_mul.patch"]
+    assert answer["files"] == ["README.md", "silu_and_mul.patch"]
     assert answer["candidate"] == content_hash(tuned(tasks["silu_and_mul"]))
     assert [step["outcome"] for step in answer["steps"]] == ["not_checked"]
 
@@ -239,6 +239,11 @@ def test_what_the_command_refuses(shell: Shell, arguments: tuple[str, ...], prob
     done = shell.run("export", *arguments)
     assert done.code == 2
     assert problem in done.err
+
+
+def test_the_page_names_every_form() -> None:
+    page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    assert [one for one in Format if f"\n| `{one}` | {one.about}" not in page] == []
 
 
 def test_the_commands_of_the_page_parse() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from astra_tui.export.host import (
     python_answers,
 )
 from astra_tui.export.python_host import python_contract, python_plan
+from astra_tui.export.readme import readme
 from astra_tui.lab.check.execution import read_source
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
@@ -134,6 +136,78 @@ def test_all_of_the_language(everything: Subject, tmp_path: Path, host_compiler:
     python = in_python(everything, tmp_path)
     assert differences(everything, everything.samples, cpp) == []
     assert differences(everything, everything.samples, python) == []
+
+
+BOUND = r"""#include "everything_plan.hpp"
+#include <cstdio>
+
+int main() {
+  const std::int64_t sizes[][2] = {{3, 8}, {3, 17}, {8, 0}, {3, 0}};
+  const std::int64_t apart[] = {16, 1};
+  char memory[4];
+  const astra::Type half{astra::kFloat, 16}, single{astra::kFloat, 32}, whole{astra::kInt, 32};
+  const astra::Tensor good[] = {{memory, 1, half, 2, sizes[0], apart},
+                                {memory + 1, 1, half, 2, sizes[1], nullptr},
+                                {memory + 2, 1, single, 1, sizes[2], nullptr},
+                                {memory + 3, 1, whole, 1, sizes[3], nullptr}};
+  const auto a = astra_everything::bound(good, 0.5, 7);
+  std::printf("%d %d %d %d %d %g %d %d\n", a.dtype, int(a.n), int(a.m), int(a.out_strides[0]),
+              int(a.out_strides[1]), a.eps, int(a.count), int((const char*)a.flags - memory));
+  for (int wrong = 0; wrong < 7; ++wrong) {
+    astra::Tensor given[] = {good[0], good[1], good[2], good[3]};
+    if (wrong == 0) given[2].device = -1;
+    if (wrong == 1) given[3].device = 0;
+    if (wrong == 2) given[1].axes = 1;
+    if (wrong == 3) given[0].type = whole;
+    if (wrong == 4) given[2].type = half;
+    if (wrong == 5) given[1].sizes = sizes[0];
+    if (wrong == 6) given[1].strides = apart;
+    try {
+      astra_everything::bound(given, 0.5, 7);
+    } catch (const astra::Misfit& misfit) {
+      std::printf("%s %s\n", misfit.argument, misfit.problem);
+    }
+  }
+}
+"""
+
+
+def test_tensors_become_the_arguments_of_a_call(
+    everything: Subject, tmp_path: Path, host_compiler: str
+) -> None:
+    write_files(tmp_path, {**export_files(everything, Format.CPP), "main.cpp": BOUND})
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "main.cpp", "-o", "main"]
+    subprocess.run([host_compiler, *options], cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == [
+        "1 3 8 16 1 0.5 7 3",
+        "bias is not on a GPU",
+        "flags is on another device",
+        "x has another rank",
+        "out has an element type that was not compiled",
+        "bias has another element type",
+        "x has another shape",
+        "x is not contiguous",
+    ]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_call_of_the_readme_compiles(
+    name: str, tasks: dict[str, KernelTask], tmp_path: Path, host_compiler: str
+) -> None:
+    found = subject(tasks[name], tasks[name].tuned_file.read_text(encoding="utf-8"))
+    text = readme(found, Format.CPP, ())
+    include, call = text.partition("```cpp\n")[2].partition("```")[0].split("\n\n")
+    declared = [f"std::int64_t {d}" for d in found.task.dims]
+    declared += [
+        f"{'void*' if a.is_tensor else 'double'} {a.name}" for a in found.task.args.values()
+    ]
+    program = f"#include <cstdint>\n#include <cstdio>\n{include}\nusing std::puts;\n"
+    program += f"void call({', '.join(declared)}, CUstream_st* stream) {{\n{call}}}\n"
+    program = program.replace("= ...;", "= 64;")
+    write_files(tmp_path, {**export_files(found, Format.CPP), "call.cpp": program})
+    options = ["-std=c++17", "-fsyntax-only", "-Wall", "-Werror", "call.cpp"]
+    subprocess.run([host_compiler, *options], cwd=tmp_path, check=True)
 
 
 def test_a_difference_is_seen(everything: Subject) -> None:

@@ -83,10 +83,10 @@ def test_every_format_carries_what_the_source_includes_and_builds_alone(
 
 def test_a_source_alone_carries_its_headers_too(task: KernelTask, tmp_path: Path) -> None:
     report = export_text(made_up(task, OWN), task, Format.CU, tmp_path / "out")
-    assert set(report.files) == {f"{task.name}.cu", *CARRIED}
+    assert set(report.files) == {"README.md", f"{task.name}.cu", *CARRIED}
     without = OWN.replace("#include <lib/act.cuh>\n", "").replace("lib::", "")
     report = export_text(made_up(task, without), task, Format.CU, tmp_path / "other")
-    assert report.files == (f"{task.name}.cu",)
+    assert report.files == ("README.md", f"{task.name}.cu")
 
 
 def test_host_code_of_upstream_files_is_only_run_where_it_is_trusted(

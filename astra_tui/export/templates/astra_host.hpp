@@ -25,9 +25,30 @@ enum Status : int {
   kCuda = 1000,
 };
 
+inline const char* message(int status) {
+  switch (status) {
+    case kDone: return "done";
+    case kNullPointer: return "a pointer is null";
+    case kUnknownDtype: return "this element type was not compiled";
+    case kOutsideContract: return "the call lies outside of the contract";
+    case kBadStrides: return "only the rows of a tensor may lie apart, equally far";
+    case kMisaligned: return "an address is not a multiple of the element's size";
+    case kPlanFault: return "the launch plan makes no sense for this call";
+    case kNotCompiled: return "the kernel for these dimensions was not compiled";
+    case kNoBranch: return "no branch of the launch plan covers this call";
+    default: return "unknown status";
+  }
+}
+
 // Thrown inside of a call, and caught at its end.
 struct Fault {
   int status;
+};
+
+// Thrown for a tensor that is not what an argument takes.
+struct Misfit {
+  const char* argument;
+  const char* problem;
 };
 
 inline void require(bool holds, int status) {
@@ -287,6 +308,61 @@ inline Layout workspace(Plan& plan, int size, const std::vector<Int>& shape) {
   require(together <= Int(std::int64_t{1} << 30), kPlanFault);
   plan.workspaces.push_back(bytes);
   return {0, contiguous(shape)};
+}
+
+// -- tensors that know their own shape, as those of DLPack do --------------------------------
+
+// The numbers that DLPack gives them.
+enum Code : int {
+  kInt = 0,
+  kUInt = 1,
+  kFloat = 2,
+  kBfloat = 4,
+  kBool = 6,
+  kFloat8_e4m3fn = 10,
+  kFloat8_e5m2 = 12,
+};
+
+struct Type {
+  int code;
+  int bits;
+};
+
+inline bool operator==(Type a, Type b) { return a.code == b.code && a.bits == b.bits; }
+
+struct Tensor {
+  void* data;
+  int device;  // the ordinal of a GPU, or less than 0
+  Type type;
+  int axes;
+  const std::int64_t* sizes;
+  const std::int64_t* strides;  // null for a tensor without gaps
+};
+
+inline void require(bool holds, const char* argument, const char* problem) {
+  if (!holds) throw Misfit{argument, problem};
+}
+
+inline void on_device(const Tensor& given, int device, int axes, const char* argument) {
+  require(given.device >= 0, argument, "is not on a GPU");
+  require(given.device == device, argument, "is on another device");
+  require(given.axes == axes, argument, "has another rank");
+}
+
+inline void fits(const Tensor& given, Type type, const std::vector<Int>& shape,
+                 const char* argument) {
+  require(given.type == type, argument, "has another element type");
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    require(shape[axis] == given.sizes[axis], argument, "has another shape");
+  }
+}
+
+inline void copy_strides(const Tensor& given, std::int64_t* strides) {
+  std::int64_t step = 1;
+  for (int axis = given.axes - 1; axis >= 0; --axis) {
+    strides[axis] = given.strides == nullptr ? step : given.strides[axis];
+    step *= given.sizes[axis];
+  }
 }
 
 }  // namespace astra
