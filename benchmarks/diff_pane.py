@@ -25,8 +25,8 @@ from environment import RESULTS, describe
 from textual.app import App, ComposeResult
 
 from astra_tui.tui.text.document import document_of
-from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.diff.rows import DiffView
 
 SCREEN = (140, 40)
 SHOWS = 9

@@ -23,7 +23,7 @@ from astra_tui.gpu.ncu import may_read_counters
 from astra_tui.lab.on_gpu.hardware_counters import find_ncu, read_counters
 from astra_tui.lab.on_gpu.sanitizing import find_sanitizer, sanitize
 from astra_tui.lab.on_gpu.workload import Compiled
-from astra_tui.model.sanitizer import SanitizerTool
+from astra_tui.model.findings import SanitizerTool
 from astra_tui.model.task import KernelTask
 from benchmarks import gpu
 

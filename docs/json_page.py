@@ -27,19 +27,24 @@ from astra_tui.model.check import (
     WrongElement,
 )
 from astra_tui.model.compilation import Diagnostic
-from astra_tui.model.counters import AccessCount, Counters, LineCount
-from astra_tui.model.environment import Difference, Environment
+from astra_tui.model.counters import (
+    AccessCount,
+    ComparedCounter,
+    Counters,
+    LaunchCounters,
+    LineCount,
+    Metric,
+    NcuReport,
+)
+from astra_tui.model.drafts import ExposedTime, Guess, OpenPoint, ServiceWorkload
+from astra_tui.model.environment import Difference, Environment, Layer, Probe
 from astra_tui.model.events import CallReserved
 from astra_tui.model.experience import Experience, PredictionRecord
 from astra_tui.model.export import DeliveryReport, ExportReport, ExportStep
-from astra_tui.model.findings import Finding
+from astra_tui.model.findings import Finding, SanitizerReport
 from astra_tui.model.gpu import EnergyUse, GpuIdentity
-from astra_tui.model.health import Layer, Probe
 from astra_tui.model.ledger import LedgerEntry, Score
-from astra_tui.model.ncu import ComparedCounter, LaunchCounters, Metric, NcuReport
-from astra_tui.model.open_point import Guess, OpenPoint
 from astra_tui.model.plan import Citation, CodePlace, Observation, Parameter, Plan, Prediction
-from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.sass import (
     Disassembly,
     HistogramChange,
@@ -51,7 +56,6 @@ from astra_tui.model.sass import (
     SassKernel,
     Subroutine,
 )
-from astra_tui.model.service import ExposedTime, ServiceWorkload
 from astra_tui.model.state import Usage
 from astra_tui.model.task import Acceptance, Values
 from astra_tui.model.timing import (

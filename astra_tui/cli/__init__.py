@@ -112,7 +112,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.UsageError as error:
         return exit_with_usage(error)
     except UserError as error:  # Of the screen that opens without a command.
-        from astra_tui.cli.failures import report_failure
+        from astra_tui.cli.exit_codes import report_failure
 
         return report_failure(error, as_json=False)
     except click.exceptions.Exit as ended:  # --help or --version, which are done

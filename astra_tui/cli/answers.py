@@ -8,18 +8,15 @@ from astra_tui.cuda_source.project import KernelPlace
 from astra_tui.model.audit import AuditRecord, AuditSummary
 from astra_tui.model.check import Case, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Diagnostic
-from astra_tui.model.counters import Counters
+from astra_tui.model.counters import ComparedCounter, Counters, NcuReport
+from astra_tui.model.drafts import ExposedTime, OpenPoint, ServiceWorkload
 from astra_tui.model.dtypes import DType
-from astra_tui.model.environment import Difference, Environment
+from astra_tui.model.environment import Difference, Environment, Probe
 from astra_tui.model.experience import Experience, PredictionRecord
 from astra_tui.model.export import ExportStep
 from astra_tui.model.findings import Finding
 from astra_tui.model.gpu import GpuIdentity
-from astra_tui.model.health import Probe
-from astra_tui.model.ncu import ComparedCounter, NcuReport
-from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.sass import Disassembly, SassDiff
-from astra_tui.model.service import ExposedTime, ServiceWorkload
 from astra_tui.model.state import Usage
 from astra_tui.model.timing import Timing
 from astra_tui.model.traffic import WastedTraffic, WorkloadTraffic

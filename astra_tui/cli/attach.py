@@ -7,8 +7,7 @@ from pathlib import Path
 
 from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command
-from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.failures import print_error
+from astra_tui.cli.exit_codes import ExitCode, print_error
 from astra_tui.cli.flags import PLAIN
 from astra_tui.model.errors import UserError
 

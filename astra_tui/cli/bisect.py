@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from astra_tui import plain
 from astra_tui.cli.command import OneOf, Options, argument, command, flag, positive_number
-from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.exit_codes import ExitCode, UnavailableHere
 from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Counter

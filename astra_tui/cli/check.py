@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
-from astra_tui.cli.exit_codes import ExitCode, worst
-from astra_tui.cli.failures import UnavailableHere, error_entry, print_error
+from astra_tui.cli.exit_codes import ExitCode, UnavailableHere, error_entry, print_error, worst
 from astra_tui.cli.flags import DEVICE, JSON, SANITIZE, SEED, chosen_seed
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import Place, UserError

@@ -81,7 +81,7 @@ class Command(click.Command):
         try:
             return int(self.callback(options))
         except UserError as error:
-            from astra_tui.cli.failures import report_failure
+            from astra_tui.cli.exit_codes import report_failure
 
             return report_failure(error, as_json=getattr(options, "json", False))
 

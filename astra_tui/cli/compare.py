@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,11 @@ from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import DEVICE, JSON, PLAIN, SESSION_TASK
-from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import unified_diff
-from astra_tui.model.settings import EMULATOR
-from astra_tui.model.timing import Timing
 
 if TYPE_CHECKING:
     from astra_tui.sessions.comparison import Side, Sides
+    from astra_tui.tui.app_io import TimePair
 
 
 @command(
@@ -47,17 +46,12 @@ def _on_screen(options: Options, sides: Sides) -> int | None:
     if options.json or not sys.stdout.isatty():
         return None
     choices = choices_for_screen(options)
-    return None if choices is None else show_comparison(sides, _timing_flags(options), choices)
-
-
-def _timing_flags(options: Options) -> tuple[str, ...]:
-    """What the screen passes on when it times both."""
-    task = ("--task", str(options.task)) if options.task else ()
-    trust = ("--trust",) if options.trust else ()
-    return (*task, *trust, "--device", str(options.device))
+    return None if choices is None else show_comparison(sides, choices, _timer(options))
 
 
 def _print(options: Options, first: Side, second: Side) -> int:
+    import asyncio
+
     from astra_tui.cli.answers import CompareAnswer
     from astra_tui.present.comparison import comparison_blocks
     from astra_tui.present.timing import CaveatMarks, Names, timing_blocks
@@ -65,7 +59,7 @@ def _print(options: Options, first: Side, second: Side) -> int:
     for side in (first, second):
         if not side.trust.whole:
             plain.note(f"{side.folder.name} is {side.trust.describe()}")
-    timing, why_not = _timing(options, first, second)
+    timing, why_not = asyncio.run(_timer(options)((first, second)))
     answer = CompareAnswer(
         exit_code=int(ExitCode.OK),
         sides=(first.compared, second.compared),
@@ -104,41 +98,7 @@ def _split(named: str, root: str | None) -> tuple[str, str]:
     return session, choice
 
 
-def _timing(options: Options, first: Side, second: Side) -> tuple[Timing | None, str]:
-    """One timing, or why there is none."""
-    import asyncio
+def _timer(options: Options) -> TimePair:
+    from astra_tui.cli.timed_sources import time_sides
 
-    from astra_tui.lab.devices import choose_device
-
-    if first.trust.altered or second.trust.altered:
-        return None, "nothing of a session that was altered is run"
-    if first.compared.task_hash != second.compared.task_hash:
-        return None, "the sessions ran on different tasks"
-    if first.compared.candidate == second.compared.candidate:
-        return None, "both are the same source"
-    device = choose_device(options.device).name
-    if device == EMULATOR:
-        return None, "there is no GPU, and the emulator gives no times"
-    return asyncio.run(_time(options, first, second, device))
-
-
-async def _time(
-    options: Options, first: Side, second: Side, device: str
-) -> tuple[Timing | None, str]:
-    from astra_tui.cli.session_lookup import local_task
-    from astra_tui.engine.lab import Lab, LabFailed
-    from astra_tui.engine.rerun import check, named_source, time_pair
-
-    _, task = local_task(first.state, first.folder, options.task, trust=options.trust)
-    lab = Lab(task, device)
-    base, candidate = (named_source(s.source, s.compared.candidate) for s in (first, second))
-    try:
-        for side, source in ((first, base), (second, candidate)):
-            checked = await check(lab, source, side.state.cases)
-            if not checked.passed:
-                return None, f"{side.name} does not pass its check: {checked.report.message}"
-        return await time_pair(lab, base, candidate), ""
-    except (UserError, LabFailed) as error:
-        return None, str(error)
-    finally:
-        lab.close()
+    return partial(time_sides, task=options.task, trust=options.trust, device=options.device)

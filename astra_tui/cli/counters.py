@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,15 +10,16 @@ from typing import TYPE_CHECKING
 from astra_tui import plain
 from astra_tui.cli.check import find_source, read_text
 from astra_tui.cli.command import Options, argument, at_least_one, command, flag
+from astra_tui.cli.devices import open_compiler, open_device
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
 from astra_tui.model.errors import UserError
-from astra_tui.model.ncu import NcuReport
 
 if TYPE_CHECKING:
     from astra_tui.cli.answers import CountedEntry, CountersAnswer
     from astra_tui.lab.check.counting import Count
     from astra_tui.model.check import Case
+    from astra_tui.model.counters import ComparedCounter, Counters, NcuReport
     from astra_tui.model.task import KernelTask
     from astra_tui.model.traffic import WorkloadTraffic
     from astra_tui.present.document import Block
@@ -98,15 +100,12 @@ def _count(task: KernelTask, case: Case, files: list[Path]) -> list[_Counted]:
 
 def _on_gpu(task: KernelTask, case: Case, counted: list[_Counted]) -> dict[Path, NcuReport]:
     """What ncu says about each file that compiles and does not fault."""
-    from astra_tui.cli.hardware import read_on_gpu
-
     sound = [(c.file, c.text) for c in counted if c.count.compilation.ok and not c.count.faults]
     return dict(zip((f for f, _ in sound), read_on_gpu(task, case, sound), strict=True))
 
 
 def _entry(counted: _Counted, on_gpu: NcuReport | None) -> CountedEntry:
     from astra_tui.cli.answers import CountedEntry
-    from astra_tui.cli.hardware import compare_counters
     from astra_tui.model.traffic import wasted_traffic
 
     count = counted.count
@@ -154,3 +153,48 @@ def _blocks(answer: CountersAnswer, counted: list[_Counted]) -> list[Block]:
         if entry.hardware is not None:
             blocks += compared_blocks(entry.source, entry.hardware, entry.compared)
     return blocks
+
+
+GPU = "cuda"
+
+
+def read_on_gpu(
+    task: KernelTask, case: Case, sources: Sequence[tuple[Path, str]]
+) -> list[NcuReport]:
+    """What ncu counts when the first GPU runs each source on the case, or why it does not."""
+    from astra_tui.gpu.ncu.metrics import COMPARED
+    from astra_tui.lab.on_gpu.hardware_counters import read_source_counters
+    from astra_tui.model.counters import NcuReport
+    from astra_tui.model.task import Workload
+
+    workload = Workload(case.name, case.dims, case.dtype)
+    reports = []
+    with open_compiler(task) as compiler:
+        try:
+            with open_device(GPU, compiler) as opened:
+                for file, text in sources:
+                    plain.note(f"reading hardware counters of {file.name} ...")
+                    reports.append(
+                        read_source_counters(
+                            task, compiler, opened, text, str(file), workload, COMPARED
+                        )
+                    )
+        except UserError as error:
+            left = len(sources) - len(reports)
+            reports += [NcuReport(case.name, problem=error.message)] * left
+    return reports
+
+
+def compare_counters(counters: Counters, report: NcuReport) -> tuple[ComparedCounter, ...]:
+    """The counters that both have; the GPU's added up over the launches."""
+    from astra_tui.gpu.ncu.metrics import REQUESTS, SECTORS
+    from astra_tui.model.counters import ComparedCounter, total
+
+    excess = [launch.excess_shared_wavefronts for launch in report.launches]
+    known = [passes for passes in excess if passes is not None]
+    conflicts = sum(known) if known and len(known) == len(excess) else None
+    return (
+        ComparedCounter("requests", counters.requests, total(report.launches, REQUESTS)),
+        ComparedCounter("sectors", counters.sectors, total(report.launches, SECTORS)),
+        ComparedCounter("bank_conflicts", counters.bank_conflicts, conflicts),
+    )

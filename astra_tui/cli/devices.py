@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.exit_codes import UnavailableHere
 from astra_tui.model.settings import check_device_name
 
 if TYPE_CHECKING:

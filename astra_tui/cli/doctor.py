@@ -10,7 +10,7 @@ from astra_tui import plain
 from astra_tui.cli.command import Options, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
-from astra_tui.model.health import Probe
+from astra_tui.model.environment import Probe
 from astra_tui.model.settings import api_key
 
 

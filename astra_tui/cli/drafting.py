@@ -27,9 +27,9 @@ from astra_tui.lab.compiler.headers import HeaderTree
 from astra_tui.lab.compiler.toolchain import find_toolchain
 from astra_tui.lab.source_tree import SourceTree, Watch, open_source
 from astra_tui.lab.upstream import task_headers, user_packages
+from astra_tui.model.drafts import OpenPoint
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
-from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.task import NAME_RULE, is_task_name, load_task
 from astra_tui.packages.pip import Progress
 

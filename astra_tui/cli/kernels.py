@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from astra_tui import plain
 from astra_tui.cli.command import Options, command
-from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.failures import error_entry, print_error
+from astra_tui.cli.exit_codes import ExitCode, error_entry, print_error
 from astra_tui.cli.flags import JSON
 from astra_tui.model.errors import UserError
 

@@ -11,8 +11,7 @@ import msgspec
 from astra_tui import plain
 from astra_tui.cli.check import read_text
 from astra_tui.cli.command import Options, argument, command, flag, switch
-from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.failures import error_entry, print_error
+from astra_tui.cli.exit_codes import ExitCode, error_entry, print_error
 from astra_tui.cli.flags import JSON, PLAIN
 from astra_tui.model.errors import UserError
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from astra_tui import plain
 from astra_tui.cli.command import Options, command
-from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.failures import error_entry, print_error
+from astra_tui.cli.exit_codes import ExitCode, error_entry, print_error
 from astra_tui.cli.flags import JSON
 
 

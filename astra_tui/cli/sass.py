@@ -12,8 +12,7 @@ import msgspec
 from astra_tui import plain
 from astra_tui.cli.check import find_source, read_text
 from astra_tui.cli.command import Options, argument, command, flag
-from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.exit_codes import ExitCode, UnavailableHere
 from astra_tui.cli.flags import JSON
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError, nearest

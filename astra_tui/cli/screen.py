@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from astra_tui.cli.command import Options
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.settings import Choices, read_choices
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from astra_tui.model.environment import Difference
     from astra_tui.sessions.comparison import Sides
     from astra_tui.sessions.engines import RunRequest
-    from astra_tui.tui.app_io import Drafting, Preferences
+    from astra_tui.tui.app_io import Drafting, Preferences, TimePair
     from astra_tui.tui.source import OpenSource
 
 
@@ -71,12 +73,13 @@ def show_replay(folder: Path, choices: Choices, options: Options) -> int:
     return ExitCode.OK
 
 
-def show_comparison(sides: Sides, flags: tuple[str, ...], choices: Choices) -> int:
-    """Shows two candidates side by side; `flags` are of the command that times them."""
+def show_comparison(sides: Sides, choices: Choices, time_pair: TimePair) -> int:
+    """Shows two candidates side by side; `time_pair` times them where that is asked for."""
     from astra_tui.tui import open_comparison
     from astra_tui.tui.app_io import ComparisonContext
 
-    open_comparison(ComparisonContext(sides, flags), _preferences(choices))
+    preferences = msgspec.structs.replace(_preferences(choices), time_pair=time_pair)
+    open_comparison(ComparisonContext(sides), preferences)
     return ExitCode.OK
 
 
@@ -136,6 +139,7 @@ def _show_session(
 def _preferences(choices: Choices, request: RunRequest | None = None) -> Preferences:
     """What was chosen; another engine is started as the one of `request` was, if there was one."""
     from astra_tui.cli.settings import request_for
+    from astra_tui.cli.timed_sources import time_sides
     from astra_tui.sessions.store import sessions_folder
     from astra_tui.tui.app_io import Preferences
 
@@ -145,4 +149,5 @@ def _preferences(choices: Choices, request: RunRequest | None = None) -> Prefere
         sessions_folder(choices.sessions),
         choices.notify or Notification.OSC9,
         (lambda _task: request) if request else partial(request_for, choices),
+        time_sides,
     )

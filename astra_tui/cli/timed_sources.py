@@ -1,4 +1,4 @@
-"""Sources on an open GPU, checked before they are timed: for `bench` and `yardstick time`."""
+"""Sources on an open GPU, checked before they are timed: for commands and for the screen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from astra_tui.cli.check import check_source, print_check
 from astra_tui.cli.command import flag
-from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.exit_codes import UnavailableHere
 from astra_tui.cli.flags import chosen_seed
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from astra_tui.lab.on_gpu.opening import Gpu
     from astra_tui.model.check import CheckReport
     from astra_tui.model.task import KernelTask, Workload
+    from astra_tui.model.timing import Timing
+    from astra_tui.sessions.comparison import Sides
 
 _COUNT = "without a GPU, memory traffic and instructions are counted: astra-tui counters"
 
@@ -152,3 +154,43 @@ def source_entry(report: CheckReport) -> BenchSource:
     from astra_tui.cli.answers import BenchSource
 
     return BenchSource(report.source, report.source_hash, report.verdict, report.message)
+
+
+async def time_sides(
+    sides: Sides, *, task: str | None = None, trust: bool = False, device: str = AUTO_DEVICE
+) -> tuple[Timing | None, str]:
+    """One timing of the second against the first, or why there is none.
+
+    `task` is the folder or name of theirs, where it is not the one that the sessions name;
+    `trust` takes a folder that only they name. Raises UserError.
+    """
+    import asyncio
+
+    from astra_tui.cli.session_lookup import local_task
+    from astra_tui.engine.lab import Lab, LabFailed
+    from astra_tui.engine.rerun import check, named_source, time_pair
+    from astra_tui.lab.devices import choose_device
+
+    first, second = sides
+    if first.trust.altered or second.trust.altered:
+        return None, "nothing of a session that was altered is run"
+    if first.compared.task_hash != second.compared.task_hash:
+        return None, "the sessions ran on different tasks"
+    if first.compared.candidate == second.compared.candidate:
+        return None, "both are the same source"
+    chosen = await asyncio.to_thread(choose_device, device)
+    if chosen.name == EMULATOR:
+        return None, "there is no GPU, and the emulator gives no times"
+    _, found = await asyncio.to_thread(local_task, first.state, first.folder, task, trust=trust)
+    lab = Lab(found, chosen.name)
+    base, candidate = (named_source(s.source, s.compared.candidate) for s in sides)
+    try:
+        for side, source in ((first, base), (second, candidate)):
+            checked = await check(lab, source, side.state.cases)
+            if not checked.passed:
+                return None, f"{side.name} does not pass its check: {checked.report.message}"
+        return await time_pair(lab, base, candidate), ""
+    except (UserError, LabFailed) as error:
+        return None, str(error)
+    finally:
+        lab.close()

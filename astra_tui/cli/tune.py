@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.check import find_source, read_text
 from astra_tui.cli.command import Options, argument, command, flag
-from astra_tui.cli.exit_codes import ExitCode, worst
-from astra_tui.cli.failures import KernelFailed
+from astra_tui.cli.exit_codes import ExitCode, KernelFailed, worst
 from astra_tui.cli.flags import JSON
 from astra_tui.cli.timed_sources import (
     GPU,

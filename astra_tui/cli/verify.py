@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
-from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.failures import UnavailableHere
+from astra_tui.cli.exit_codes import ExitCode, UnavailableHere
 from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError

@@ -57,10 +57,10 @@ from astra_tui.drafting.task_file import (
 from astra_tui.drafting.template_arguments import DEFAULT_BLOCK, ask_generator
 from astra_tui.drafting.tensors import TensorReader, read_accesses
 from astra_tui.drafting.types import is_size_type
+from astra_tui.model.drafts import OpenPoint
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.launch.expression import Expression
-from astra_tui.model.open_point import OpenPoint
 
 _OFFSETS = (
     ' (an element is read with the one after it: where they never fall, { kind = "offsets", '

@@ -13,8 +13,8 @@ from astra_tui.drafting.expressions import free_name, printed
 from astra_tui.drafting.geometry import LaunchDraft
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.reading import KernelFunction
+from astra_tui.model.drafts import Guess, OpenPoint
 from astra_tui.model.dtypes import DType
-from astra_tui.model.open_point import Guess, OpenPoint
 from astra_tui.model.task import ArgumentRole
 
 _DTYPES = ("T", *(d.value for d in DType))

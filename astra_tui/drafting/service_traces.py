@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from astra_tui.model.drafts import ExposedTime, ServiceWorkload
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.scope import Bindings
-from astra_tui.model.service import ExposedTime, ServiceWorkload
 from astra_tui.model.task import Argument, KernelTask
 from astra_tui.model.task.dims import dim_sources
 

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop
-from astra_tui.model.approval import Answer, AnswerRefused, Decision, Question, decide
+from astra_tui.model.approval import Answer, AnswerRefused, AutoMode, Decision, Question, decide
 from astra_tui.model.author import Author
-from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     AnswerAwaited,

@@ -19,7 +19,7 @@ from astra_tui.model.hunks import hunks_of, line_changes, split_lines
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.task.yardstick_file import load_yardsticks
+from astra_tui.model.task.yardstick import load_yardsticks
 from astra_tui.model.team import Brief, SecondParent, Tried
 
 

@@ -16,6 +16,7 @@ from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.constraints import Compliance, Constraint, Judge, Origin, Ruling
+from astra_tui.model.counters import NcuReport
 from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
@@ -33,8 +34,7 @@ from astra_tui.model.events import (
     TimingFinished,
     WorkloadTimed,
 )
-from astra_tui.model.ncu import NcuReport
-from astra_tui.model.sanitizer import SanitizerReport, SanitizerVerdict, not_looked_at
+from astra_tui.model.findings import SanitizerReport, SanitizerVerdict, not_looked_at
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.upstream import FOLDER_NAME
 from astra_tui.model.team import Brief

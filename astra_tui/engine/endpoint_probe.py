@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from astra_tui.engine.teams import OPENAI_URL
+from astra_tui.model.environment import Health, Probe
 from astra_tui.model.errors import UserError
-from astra_tui.model.health import Health, Probe
 
 _NAME = "language model"
 _GIVES = "the teams llm and llm-single"

@@ -33,16 +33,16 @@ from astra_tui.lab.requests import (
     TimeShipped,
 )
 from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict
+from astra_tui.model.counters import NcuReport
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
-from astra_tui.model.machine_code import Profiled
-from astra_tui.model.ncu import NcuReport
-from astra_tui.model.sanitizer import SanitizerReport
+from astra_tui.model.findings import SanitizerReport
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Progress, Timing
 from astra_tui.model.tuning import SweepProgress, Swept
+from astra_tui.model.verdict import Profiled
 from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.rpc import Call, Request, ServerUnfit

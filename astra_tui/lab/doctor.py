@@ -16,8 +16,8 @@ from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.compiler.toolchain import wheel_version
 from astra_tui.lab.explain.sass.nvdisasm import WHEEL, find_nvdisasm
 from astra_tui.lab.requests import TryEscapes
+from astra_tui.model.environment import Health, Probe
 from astra_tui.model.errors import UserError
-from astra_tui.model.health import Health, Probe
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import list_tasks, load_task
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout

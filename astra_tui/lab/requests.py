@@ -6,7 +6,6 @@ from typing import Never
 
 import msgspec
 
-from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.audit import Outcome
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import (
@@ -17,13 +16,13 @@ from astra_tui.model.compilation import (
     code_hash,
     instructions_in,
 )
+from astra_tui.model.counters import NcuReport
+from astra_tui.model.findings import Acceptance, SanitizerReport
 from astra_tui.model.launch import LaunchPlan, print_plan
-from astra_tui.model.machine_code import Profiled
-from astra_tui.model.ncu import NcuReport
-from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.timing import Progress, Timing, WorkloadTiming
 from astra_tui.model.tuning import SweepProgress, Swept
+from astra_tui.model.verdict import Profiled
 from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.processes.escapes import Targets
 from astra_tui.rpc import Request

@@ -68,7 +68,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.launch import print_expression
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.task import KernelTask, Workload, load_task
-from astra_tui.model.task.yardstick_file import load_yardsticks
+from astra_tui.model.task.yardstick import load_yardsticks
 from astra_tui.model.timing import Progress
 from astra_tui.model.tuning import ServedSizes, SweepProgress, Swept
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShippedTimes

@@ -7,12 +7,10 @@ from enum import StrEnum
 
 import msgspec
 
-from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
-from astra_tui.model.findings import Finding
-from astra_tui.model.sanitizer import SanitizerReport
+from astra_tui.model.findings import Acceptance, Finding, SanitizerReport
 from astra_tui.model.timing import Positive
 from astra_tui.model.values import Values
 

@@ -1,10 +1,13 @@
-"""What results depend on besides the sources, and how two such environments differ."""
+"""What results depend on besides the sources, how two such environments differ, and what `doctor`
+reports of this one.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
 from collections.abc import Iterator
+from enum import StrEnum
 
 import msgspec
 
@@ -110,3 +113,36 @@ def _difference(what: str, recorded: str, here: str) -> Difference | None:
     if recorded == here:
         return None
     return Difference(what, recorded or UNKNOWN, here or UNKNOWN)
+
+
+class Health(StrEnum):
+    """How a probe ended."""
+
+    OK = "ok"
+    MISSING = "missing"
+    BROKEN = "broken"
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One thing that a child process has closed to itself, as tries from inside of it show.
+
+    `closed` is only true when every try was made and refused; `detail` says how each ended.
+    """
+
+    name: str
+    closed: bool
+    detail: str
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One thing that was tried. `gives` says what it is for; `remedy` how to get it."""
+
+    name: str
+    health: Health
+    detail: str
+    gives: str
+    remedy: str = ""
+    needed: bool = True
+    """Whether the emulator and the checks need it."""
+    layers: tuple[Layer, ...] = ()
+    """What a child process has closed to itself, for probes of containment."""

@@ -11,10 +11,8 @@ from typing import Union
 
 import msgspec
 
-from astra_tui.model.acceptance import Acceptance
-from astra_tui.model.approval import Decision, Question
+from astra_tui.model.approval import AutoMode, Decision, Question
 from astra_tui.model.author import Author
-from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import (
     Case,
     CaseResult,
@@ -26,11 +24,11 @@ from astra_tui.model.check import (
 )
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.constraints import Ruling
+from astra_tui.model.counters import NcuReport
 from astra_tui.model.experience import Experience
+from astra_tui.model.findings import Acceptance, SanitizerReport
 from astra_tui.model.gpu import GpuIdentity, GpuSample
-from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
-from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import Role, RunSettings
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
 from astra_tui.model.tuning import SweptCandidate
@@ -277,7 +275,7 @@ class ProfileTaken(Event, frozen=True, tag="profile_taken"):
     candidate: str
     profile: Profile
     machine_code: str = ""
-    """Hash of the machine code with its lines, see `model/machine_code.py`; empty without one."""
+    """Hash of the machine code with its lines, see `model/sass.py`; empty without one."""
 
 
 class HardwareCountersRead(Event, frozen=True, tag="hardware_counters_read"):

@@ -1,10 +1,16 @@
-"""What a device found wrong while it ran a kernel, as data that screens and agents share."""
+"""What a device found wrong while it ran a kernel, and what an engineer rules benign in task.toml.
+
+Findings are of the emulator, or of NVIDIA's compute-sanitizer, tool by tool.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
+
+from astra_tui.model.compilation import UPSTREAM_PREFIX
 
 
 class FindingKind(StrEnum):
@@ -174,3 +180,124 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def _indices(value: tuple[int, int, int]) -> str:
     return "(" + ",".join(map(str, value)) + ")"
+
+
+class Acceptance(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One `[[accept]]` table: a kind of finding, or a condition of the source, that is allowed.
+
+    Exactly one of `finding` and `condition` is given. What is left empty does not narrow it:
+    `source` is the name of the file, `function` the kernel's name without template arguments,
+    `text` a part of the source line, or a place in the task's upstream files (or its beginning):
+    `upstream/a/b.cuh:12`. A condition is its text in the source, without blanks.
+    """
+
+    reason: str
+    finding: FindingKind | None = None
+    condition: str = ""
+    source: str = ""
+    function: str = ""
+    text: str = ""
+
+    @property
+    def is_upstream(self) -> bool:
+        """Whether this rules about a place in the upstream files, and nowhere else."""
+        return self.text.startswith(UPSTREAM_PREFIX[1:])
+
+    def covers(self, source: str, function: str, line: str) -> bool:
+        """Whether a place lies where this rules: file name, kernel name, text of the line."""
+        name = function.partition("<")[0].strip().rpartition("::")[2]
+        return (
+            self.source in ("", source)
+            and self.function in ("", name, function)
+            and self.text in line
+        )
+
+    def describe(self) -> str:
+        """The ruling in one line: what is accepted, where, and why."""
+        what = self.finding.value if self.finding is not None else f"condition {self.condition}"
+        places = [
+            f"{word} {value}"
+            for word, value in (("in", self.source), ("kernel", self.function), ("at", self.text))
+            if value
+        ]
+        return f"{' '.join((what, *places))}: {self.reason}"
+
+
+class SanitizerTool(StrEnum):
+    """The tools of compute-sanitizer, under the names that `--tool` takes."""
+
+    MEMCHECK = "memcheck"
+    RACECHECK = "racecheck"
+    INITCHECK = "initcheck"
+    SYNCCHECK = "synccheck"
+
+
+class SanitizerVerdict(StrEnum):
+    """What one tool says. Only CLEAN lets a candidate pass the gate."""
+
+    CLEAN = "clean"
+    FOUND = "found"
+    UNAVAILABLE = "unavailable"
+    """There is no such tool on this machine: nothing was looked at."""
+    FAILED = "failed"
+    """The tool or the launcher did not finish: there is no result."""
+
+
+class SanitizerReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one tool found in the cases that it watched."""
+
+    tool: SanitizerTool
+    verdict: SanitizerVerdict
+    findings: tuple[Finding, ...] = ()
+    """One for each kind and source line; `lanes` counts the reports that it stands for."""
+    warnings: tuple[Finding, ...] = ()
+    """What the tool itself calls a warning; no reason to refuse a candidate."""
+    cases: tuple[str, ...] = ()
+    """Ids of the cases that the tool watched; the one with the findings when there are any."""
+    errors: int = 0
+    """All errors by the tool's own count; it prints a limited number of them."""
+    unread: tuple[str, ...] = ()
+    """First lines of reports that we have no kind for, as the tool wrote them."""
+    problem: str = ""
+    """Why there is no verdict."""
+    remedy: str = ""
+    """What to do about the problem, where something can be done."""
+    version: str = ""
+    seconds: float = 0.0
+
+    @property
+    def found(self) -> bool:
+        """Whether the tool speaks against the candidate."""
+        return self.verdict is SanitizerVerdict.FOUND
+
+    @property
+    def looked(self) -> bool:
+        """Whether the tool watched the candidate to the end."""
+        return self.verdict in (SanitizerVerdict.CLEAN, SanitizerVerdict.FOUND)
+
+    @property
+    def outcome(self) -> str:
+        """The verdict in words, without the name of the tool."""
+        cases = f"case {self.cases[0]}" if len(self.cases) == 1 else f"{len(self.cases)} cases"
+        if self.verdict is SanitizerVerdict.CLEAN:
+            return f"nothing found in {cases}"
+        if self.found:
+            return f"{self.errors} {'error' if self.errors == 1 else 'errors'} in {cases}"
+        return f"not looked at: {'; '.join(self.problem.splitlines())}"
+
+
+def sanitizer_words(reports: Iterable[SanitizerReport]) -> tuple[str, ...]:
+    """A line for each outcome, with the tools that had it."""
+    tools: dict[str, list[str]] = {}
+    for report in reports:
+        tools.setdefault(report.outcome, []).append(report.tool.value)
+    return tuple(f"{', '.join(names)}: {outcome}" for outcome, names in tools.items())
+
+
+def not_looked_at(
+    verdict: SanitizerVerdict, problem: str, remedy: str = ""
+) -> tuple[SanitizerReport, ...]:
+    """A report of every tool, none of which looked at anything."""
+    return tuple(
+        SanitizerReport(tool, verdict, problem=problem, remedy=remedy) for tool in SanitizerTool
+    )

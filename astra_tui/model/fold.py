@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
-from astra_tui.model.auto_approval import AutoApproval
+from astra_tui.model.approval import AutoApproval
 from astra_tui.model.events import (
     AnalysisGiven,
     ApprovalAsked,

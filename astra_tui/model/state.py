@@ -9,14 +9,15 @@ import msgspec
 
 from astra_tui.model.approval import (
     ApprovalStatus,
+    AutoApproval,
     Decision,
     Question,
     plan_question_id,
 )
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.auto_approval import AutoApproval
 from astra_tui.model.check import Case, CaseResult, CheckVerdict
 from astra_tui.model.constraints import Ruling
+from astra_tui.model.counters import NcuReport
 from astra_tui.model.digest import digest_of
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -36,9 +37,8 @@ from astra_tui.model.events import (
     TimingFinished,
     WorkloadTimed,
 )
-from astra_tui.model.ncu import NcuReport
+from astra_tui.model.findings import SanitizerReport
 from astra_tui.model.plan import MERGE_MOVE, Plan
-from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.timing import Timing
 from astra_tui.model.tuning import SweptCandidate

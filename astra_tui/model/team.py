@@ -14,11 +14,11 @@ from astra_tui.model.author import Author
 from astra_tui.model.check import Case, Checked, ConditionResult
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.constraints import Constraint, Ruling
+from astra_tui.model.counters import NcuReport
 from astra_tui.model.errors import UserError
 from astra_tui.model.experience import Experience
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.launch.expression import Expression
-from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Plan
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import Role, ToolLimits

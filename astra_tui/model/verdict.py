@@ -114,6 +114,14 @@ class Profile(msgspec.Struct, frozen=True):
         return sum(int(getattr(w.counters, counter)) for w in self.workloads)
 
 
+class Profiled(msgspec.Struct, frozen=True):
+    """What a profile step gives: the profile, and the machine code as `sass.packed` writes it."""
+
+    profile: Profile
+    machine_code: str = ""
+    """Empty where there is none; `profile.missing` says why."""
+
+
 class Outcome(StrEnum):
     """How a candidate ended; only BETTER makes it the base of the next round."""
 

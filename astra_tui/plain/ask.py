@@ -1,44 +1,51 @@
-"""Asks an engineer at a terminal to decide: shows the plan or the diff, and reads one line."""
+"""Takes an engine's open questions to the engineer at the terminal, one at a time: shows the plan
+or the diff, and reads one line.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 import msgspec
 
+from astra_tui.model import events
 from astra_tui.model.approval import (
     Answer,
     AnswerRefused,
     ApprovalGate,
     ApprovalStatus,
+    AutoMode,
     Question,
     reason_of,
 )
 from astra_tui.model.author import Author
-from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.citations import check_citations
 from astra_tui.model.constraints import Ruling, in_order
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
 from astra_tui.model.plan import Observation, Plan, read_edited_plan
-from astra_tui.model.state import CandidateState
+from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
+from astra_tui.plain.terminal import EndOfInput, HungUp, TerminalLine
 from astra_tui.present.words import (
     plan_words,
     prediction_words,
     ruling_words,
     speedup_prediction,
 )
-from astra_tui.sessions.client import Edit
+from astra_tui.sessions.client import Edit, EngineClient, RequestRefused, user_at_terminal
+from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.wire import MAX_QUESTIONS
 
 PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, [u]ndo, auto MODE, [d]etach, [q]uit"
@@ -289,3 +296,155 @@ def run_editor(file: Path) -> None:
 def show(text: str) -> None:
     """Puts text before the engineer, with nothing in it that acts on the terminal."""
     note(text)
+
+
+Read = Answer | Edited | Auto | TerminalCommand
+
+
+class Asking:
+    """Shows each question that waits and reads the answer. It is told of every event.
+
+    `hold` is called before an editor takes the terminal, and `release` after it.
+    """
+
+    def __init__(self, client: EngineClient, hold: Callable[[], None], release: Callable[[], None]):
+        self._client = client
+        self._folder = Path(client.welcome.folder)
+        self._hold, self._release = hold, release
+        self._state = SessionState()
+        self._waiting: dict[str, Question] = {}
+        self._asked = ""
+        self._news = asyncio.Event()
+        self._line = TerminalLine(sys.stdin.fileno())
+        self.is_reading = False
+        """Whether a line is being read that may have started an editor."""
+
+    def notice(self, event: events.Event, state: SessionState) -> None:
+        """Takes note of a question that waits, and of one that someone else has decided."""
+        self._state = state
+        if isinstance(event, events.AnswerAwaited):
+            self._waiting[event.question.id] = event.question
+            self._news.set()
+        elif isinstance(event, events.DecisionTaken):
+            self._withdraw(event.decision.question)
+        elif isinstance(event, events.RejectionTakenBack) or (
+            isinstance(event, events.Paused) and event.interrupted
+        ):
+            for question in tuple(self._waiting):
+                self._withdraw(question)
+
+    async def run(self) -> None:
+        """Asks until the engineer detaches, or the terminal hangs up."""
+        while True:
+            while not self._waiting:
+                self._news.clear()
+                await self._news.wait()
+            question = next(iter(self._waiting.values()))
+            self._asked = question.id
+            try:
+                wish = await self._ask(question)
+            except EndOfInput:
+                wish = TerminalCommand.QUIT
+            except HungUp:
+                return
+            if wish is TerminalCommand.DETACH:
+                return
+            if wish is TerminalCommand.QUIT:
+                with contextlib.suppress(UserError):  # It has ended, of which all will be told.
+                    await self._client.cancel()
+            self._waiting.pop(question.id, None)
+
+    def _withdraw(self, question: str) -> None:
+        self._waiting.pop(question, None)
+        if question == self._asked:
+            self._line.give_up()
+
+    async def _ask(self, question: Question) -> TerminalCommand | None:
+        """Asks until the question is decided, by anyone (None), or the engineer wants to go."""
+        self._line.drop_typed()  # It cannot be meant for a question that was not shown yet.
+        shown = self._show(question)
+        kept: Edit | None = None
+        while question.id in self._waiting:
+            show(PLAN_KEYS if question.gate is ApprovalGate.PLAN else DIFF_KEYS)
+            line = await self._line.read()
+            if line is None:
+                return None
+            try:
+                read = await self._read(line, question, shown, kept)
+                match read:
+                    case TerminalCommand():
+                        if read is not TerminalCommand.UNDO:
+                            return read
+                        await self._take_back()
+                    case Auto():
+                        await self._client.auto(read.mode or self._state.auto.mode, read.left)
+                    case Answer():
+                        await self._client.answer(read)
+                        return None
+                    case Edited(answer, edit):
+                        kept = edit
+                        await self._give(answer, edit)
+                        return None
+            except NotTaken as error:
+                kept = error.edit
+                show(str(error))
+            except (NotUnderstood, AnswerRefused, RequestRefused) as error:
+                show(str(error))
+        return None
+
+    async def _take_back(self) -> None:
+        revocable = self._state.revocable
+        if revocable is None:
+            raise NotUnderstood("there is no rejection that can be taken back")
+        await self._client.take_back(revocable.question)
+
+    async def _give(self, answer: Answer, edit: Edit) -> None:
+        """Gives what was edited to the engine; says where it is if it is not taken."""
+        try:
+            await self._client.answer(answer)
+        except UserError:
+            show(_where(edit))
+            raise
+        edit.drop()
+
+    def _show(self, question: Question) -> Plan | str:
+        """Puts the question before the engineer; returns the plan or the source it is about."""
+        if question.gate is ApprovalGate.PLAN:
+            round_ = self._state.round(question.round)
+            proposal = round_.proposals[question.proposal]
+            base = self._state.candidate(round_.base)
+            show(describe_plan(proposal.plan, proposal.author, base))
+            return proposal.plan
+        source = read_blob(self._folder, question.subject)
+        old = read_blob(self._folder, question.base)
+        show(describe_diff(old, source, question, terminal_columns()))
+        proposal = self._state.round(question.round).proposals[question.proposal]
+        if rulings := proposal.rulings(question.subject):
+            show(describe_rulings(rulings))
+        return source
+
+    async def _read(
+        self, line: str, question: Question, shown: Plan | str, kept: Edit | None
+    ) -> Read:
+        """What a line says. It may start an editor, and the engine continues telling meanwhile."""
+        self._hold()
+        self.is_reading = True
+        by = user_at_terminal()
+        reading = asyncio.ensure_future(
+            asyncio.to_thread(read_answer, line, question, by, shown, kept)
+        )
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            # An editor cannot be called back; until it ends the terminal is not ours.
+            (read,) = await asyncio.gather(reading, return_exceptions=True)
+            if isinstance(read, Edited | NotTaken):
+                show(_where(read.edit))
+            raise
+        finally:
+            self.is_reading = False
+            self._release()
+
+
+def _where(edit: Edit) -> str:
+    return f"what you wrote is in {edit.file}"

@@ -13,7 +13,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event, Transient
 from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
-from astra_tui.plain.asking import Asking
+from astra_tui.plain.ask import Asking
 from astra_tui.plain.output import note
 from astra_tui.plain.run import RunLines
 from astra_tui.sessions.client import EngineClient

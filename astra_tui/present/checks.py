@@ -19,7 +19,7 @@ from astra_tui.model.check import (
     OutputError,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
-from astra_tui.model.sanitizer import SanitizerReport, sanitizer_words
+from astra_tui.model.findings import SanitizerReport, sanitizer_words
 from astra_tui.model.values import Values
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, decimal, dimensions, pluralised, seconds, significant

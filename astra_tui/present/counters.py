@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.counters import Counters, Place
+from astra_tui.model.counters import ComparedCounter, Counters, LaunchCounters, NcuReport, Place
 from astra_tui.model.findings import Finding
-from astra_tui.model.ncu import ComparedCounter, LaunchCounters, NcuReport
 from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic, wasted_traffic
 from astra_tui.model.verdict import Profile
 from astra_tui.present import document as doc

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from astra_tui.model import events
-from astra_tui.model.auto_approval import AutoApproval
+from astra_tui.model.approval import AutoApproval
 from astra_tui.model.compilation import Severity
 from astra_tui.model.constraints import broken
 from astra_tui.model.digest import short
-from astra_tui.model.sanitizer import sanitizer_words
+from astra_tui.model.findings import sanitizer_words
 from astra_tui.present import numbers
 from astra_tui.present import words as say
 from astra_tui.present.tones import Phrase, Tone, tone_of

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from astra_tui.model.audit import AuditSummary, Group
 from astra_tui.model.digest import short
-from astra_tui.model.environment import Difference
+from astra_tui.model.environment import Difference, Health, Probe
 from astra_tui.model.export import DeliveryReport, ExportReport, ExportStep
-from astra_tui.model.health import Health, Probe
 from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, percent, pluralised, significant

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from astra_tui.model.counters import DURATION, Metric, NcuReport
 from astra_tui.model.digest import short
 from astra_tui.model.events import RoundsTimed
-from astra_tui.model.ncu import DURATION, Metric, NcuReport
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, SessionState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from astra_tui.model.check import Case
-from astra_tui.model.open_point import OpenPoint
-from astra_tui.model.service import ExposedTime, ServiceWorkload
+from astra_tui.model.drafts import ExposedTime, OpenPoint, ServiceWorkload
 from astra_tui.model.task import KernelTask
 from astra_tui.model.yardsticks import YardstickEntry
 from astra_tui.present import document as doc

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from astra_tui.model.sanitizer import SanitizerVerdict
+from astra_tui.model.findings import SanitizerVerdict
 
 
 class Tone(StrEnum):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from astra_tui.model.environment import Health, Layer, Probe
 from astra_tui.model.errors import UserError
-from astra_tui.model.health import Health, Layer, Probe
 from astra_tui.processes.child import ChildDied, ChildTimeout
 from astra_tui.processes.escapes import Targets
 

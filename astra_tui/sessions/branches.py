@@ -8,9 +8,15 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, decide, plan_question
+from astra_tui.model.approval import (
+    Answer,
+    ApprovalGate,
+    ApprovalStatus,
+    AutoMode,
+    decide,
+    plan_question,
+)
 from astra_tui.model.author import Author
-from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.events import (

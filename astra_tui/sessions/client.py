@@ -15,9 +15,8 @@ from typing import Self
 import msgspec
 import platformdirs
 
-from astra_tui.model.approval import Answer, AnswerRefused
+from astra_tui.model.approval import Answer, AnswerRefused, AutoMode
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event, SessionClosed

@@ -8,11 +8,11 @@ import msgspec
 
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus
 from astra_tui.model.citations import CitationStatus, check_citations
+from astra_tui.model.counters import NcuReport
 from astra_tui.model.events import ParentChoice
+from astra_tui.model.findings import SanitizerReport
 from astra_tui.model.ledger import LedgerEntry, Score, ledger, score
-from astra_tui.model.ncu import NcuReport
 from astra_tui.model.plan import Citation, Observation, Prediction, Risk
-from astra_tui.model.sanitizer import SanitizerReport
 from astra_tui.model.state import (
     CandidateState,
     ProposalState,

@@ -11,9 +11,8 @@ from typing import Annotated, Union
 
 import msgspec
 
-from astra_tui.model.approval import Answer
+from astra_tui.model.approval import Answer, AutoMode
 from astra_tui.model.author import Author
-from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.events import AnyEvent

@@ -57,6 +57,7 @@ class AstraApp(AppBase, inherit_bindings=False):
         super().__init__(sessions, clock, tick)
         from_home = begin.request_for if isinstance(begin, HomeContext) else None
         self.request_for = from_home or preferences.request_for
+        self.time_pair = preferences.time_pair
         self.notification = preferences.notification
         self._begin = begin
         self._preferences = preferences
@@ -83,7 +84,7 @@ class AstraApp(AppBase, inherit_bindings=False):
         elif isinstance(self._begin, ComparisonContext):
             from astra_tui.tui.screens.compare import CompareScreen
 
-            self.push_screen(CompareScreen(self._begin.sides, self._begin.flags))
+            self.push_screen(CompareScreen(self._begin.sides))
         elif isinstance(self._begin, DraftContext):
             from astra_tui.tui.screens.draft import DraftScreen
 
@@ -165,10 +166,9 @@ class AstraApp(AppBase, inherit_bindings=False):
 
     def action_leave(self) -> None:
         """Leaves the screen or the program; asks first when an engine works."""
-        from astra_tui.tui.screens.code_editor import CodeEditor
         from astra_tui.tui.screens.compare import CompareScreen
         from astra_tui.tui.screens.draft import DraftScreen
-        from astra_tui.tui.screens.form import FormScreen
+        from astra_tui.tui.screens.form import CodeEditor, FormScreen
         from astra_tui.tui.screens.session import SessionScreen
 
         screen = self.screen
@@ -218,8 +218,8 @@ class AstraApp(AppBase, inherit_bindings=False):
 
     def action_help(self) -> None:
         """What the focused pane shows, and every key that applies; also of a form."""
+        from astra_tui.tui.screens.dialogs import HelpScreen
         from astra_tui.tui.screens.form import FormScreen
-        from astra_tui.tui.screens.help import HelpScreen
 
         if not self.screen.is_modal or isinstance(self.screen, FormScreen):
             self.push_screen(HelpScreen.about(self.screen))

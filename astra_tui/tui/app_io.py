@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from astra_tui.model.open_point import OpenPoint
+from astra_tui.model.drafts import OpenPoint
 from astra_tui.model.settings import Notification
 from astra_tui.model.state import SessionState
+from astra_tui.model.timing import Timing
 from astra_tui.sessions.comparison import Sides
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.store import DEFAULT_FOLDER
@@ -18,6 +19,12 @@ from astra_tui.sessions.wire import Welcome
 
 TICK = 0.25
 """Seconds between two views while events stream."""
+
+
+TimePair = Callable[[Sides], Coroutine[Any, Any, tuple[Timing | None, str]]]
+"""One interleaved timing of the second side against the first, or why there is none; it may raise
+UserError. Cancelling ends it.
+"""
 
 
 class Drafting(Protocol):
@@ -64,10 +71,9 @@ class DraftContext(msgspec.Struct, frozen=True):
 
 
 class ComparisonContext(msgspec.Struct, frozen=True):
-    """Two candidates to be shown; `flags` are of the command that times them."""
+    """Two candidates to be shown."""
 
     sides: Sides
-    flags: tuple[str, ...] = ()
 
 
 class ExitState(msgspec.Struct, frozen=True):
@@ -91,6 +97,7 @@ class Preferences(msgspec.Struct, frozen=True):
     new sessions come into, and how to say that a decision waits.
 
     `request_for` is what a run of a task is by default; without it no engine can be started.
+    `time_pair` times two candidates against each other; without it none are timed.
     """
 
     keys: dict[str, str] = {}
@@ -98,3 +105,4 @@ class Preferences(msgspec.Struct, frozen=True):
     sessions: Path = Path(DEFAULT_FOLDER)
     notification: Notification = Notification.OSC9
     request_for: Callable[[str], RunRequest] | None = None
+    time_pair: TimePair | None = None

@@ -14,7 +14,7 @@ from typing import Any
 from textual.app import SuspendNotSupported
 
 from astra_tui.model.errors import UserError
-from astra_tui.tui.shell import Shell
+from astra_tui.tui.app_base import Shell
 
 
 def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:

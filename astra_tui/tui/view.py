@@ -42,7 +42,7 @@ class View(msgspec.Struct, frozen=True):
     """A session at one moment.
 
     Of a session that runs `state` holds the results of cases of the chosen candidate and of some
-    others, as `tui/case_cache.py` says.
+    others, as `tui/presenter.py` says.
 
     `streams` holds what each role is writing, by role. `awaiting` is the question that someone
     has to answer; a saved session never has one. `since` is when the stage began, in seconds of

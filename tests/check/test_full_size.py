@@ -20,8 +20,8 @@ from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.coverage import compile_reporting
-from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.check import FAR, MANY_ROWS, CaseOutcome, FullSizeResult
+from astra_tui.model.findings import Acceptance
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask
 from tests.conftest import OracleHere

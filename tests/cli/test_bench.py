@@ -14,7 +14,7 @@ import pytest
 from astra_tui.cli import answers
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.engine.endpoint_probe import probe_endpoint
-from astra_tui.model.health import Health
+from astra_tui.model.environment import Health
 from astra_tui.model.timing import WRONG_OUTPUT, TimingVerdict
 from tests.cli.command import Outcome, Shell
 from tests.cli.conftest import KEY

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from astra_tui.cli import main
 from astra_tui.drafting.answers import Answers, read_answers
+from astra_tui.model.drafts import OpenPoint
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import parse_plan
-from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.task import load_task
 from tests.drafting.reading import drafted
 

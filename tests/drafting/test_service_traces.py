@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.drafting.service_traces import read_recorded, same_operator, workloads_of
+from astra_tui.model.drafts import ExposedTime, ServiceWorkload
 from astra_tui.model.errors import UserError
-from astra_tui.model.service import ExposedTime, ServiceWorkload
 from astra_tui.model.task import KernelTask, find_task
 
 SILU = find_task("silu_and_mul")

@@ -13,9 +13,8 @@ from astra_tui.engine.approvals import Approvals
 from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.policy import AutoPolicy
 from astra_tui.engine.record import Record
-from astra_tui.model.approval import ApprovalStatus, Decision, plan_question
+from astra_tui.model.approval import ApprovalStatus, AutoApproval, AutoMode, Decision, plan_question
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.auto_approval import AutoApproval, AutoMode
 from astra_tui.model.events import (
     AutoApprovalSet,
     EngineStarted,

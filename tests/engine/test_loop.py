@@ -19,11 +19,11 @@ from astra_tui.model.approval import (
     AnswerRefused,
     ApprovalGate,
     ApprovalStatus,
+    AutoMode,
     Decision,
     Question,
 )
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.dtypes import DType

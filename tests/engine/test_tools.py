@@ -14,7 +14,7 @@ from astra_tui.lab.devices import DeviceChoice
 from astra_tui.llm.roles.facts import hardware_text
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.events import HardwareCountersRead, Sanitized, StopReason
-from astra_tui.model.sanitizer import SanitizerVerdict
+from astra_tui.model.findings import SanitizerVerdict
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
 from astra_tui.plain.console import text_lines

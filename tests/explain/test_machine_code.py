@@ -15,16 +15,17 @@ from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.explain.profile import profile_source
 from astra_tui.lab.explain.sass import disassembly, nvdisasm
-from astra_tui.model.machine_code import (
+from astra_tui.model.sass import (
+    Disassembly,
+    InstructionClass,
     MalformedMachineCode,
-    Profiled,
     classes_of,
     instructions_by_line,
     packed,
     unpacked,
 )
-from astra_tui.model.sass import Disassembly, InstructionClass
 from astra_tui.model.task import find_task
+from astra_tui.model.verdict import Profiled
 from astra_tui.sessions.journal import Redactor
 
 

@@ -20,7 +20,7 @@ from astra_tui.gpu.ncu.table import NoTable, Row, read_table, unknown_metrics
 from astra_tui.lab.on_gpu import hardware_counters as counters
 from astra_tui.lab.on_gpu.hardware_counters import read_counters
 from astra_tui.lab.on_gpu.workload import Compiled
-from astra_tui.model.ncu import (
+from astra_tui.model.counters import (
     SHARED_WAVEFRONTS,
     SHARED_WAVEFRONTS_IDEAL,
     LaunchCounters,

@@ -9,9 +9,8 @@ from astra_tui.lab.check.execution import resolve_case, run_case
 from astra_tui.lab.check.inputs import draw_inputs, scalars_of
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.sanitizing import cases_to_sanitize
-from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.findings import Finding, FindingKind, SanitizerTool
 from astra_tui.model.launch import ResolvedPlan
-from astra_tui.model.sanitizer import SanitizerTool
 from astra_tui.model.task import KernelTask
 from benchmarks.gpu_tools import FAULTS, TOOL_OF_FAULT
 from tests.gpu_tools.conftest import compile_for_suite

@@ -11,8 +11,7 @@ from astra_tui.gpu.launcher.tools import WatchedRun
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.on_gpu.sanitizing import cases_to_sanitize, find_sanitizer, sanitize
 from astra_tui.lab.on_gpu.workload import Compiled
-from astra_tui.model.findings import FindingKind
-from astra_tui.model.sanitizer import SanitizerReport, SanitizerTool, SanitizerVerdict
+from astra_tui.model.findings import FindingKind, SanitizerReport, SanitizerTool, SanitizerVerdict
 from astra_tui.model.task import KernelTask
 from tests.gpu.script import FACTS, LAUNCH_FAILED, Scripted
 from tests.gpu_tools import texts

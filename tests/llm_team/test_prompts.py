@@ -38,7 +38,7 @@ from astra_tui.model.launch.scope import FUNCTIONS
 from astra_tui.model.occupancy import MULTIPROCESSORS, limited_by, occupancy
 from astra_tui.model.settings import Role
 from astra_tui.model.task import KernelTask
-from astra_tui.model.task.yardstick_file import load_yardsticks
+from astra_tui.model.task.yardstick import load_yardsticks
 from astra_tui.model.team import Failure, SecondParent
 from astra_tui.model.timing import Floor, Ratio
 from astra_tui.model.verdict import Outcome, Waves

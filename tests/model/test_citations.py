@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from astra_tui.model.citations import METRICS, CitationStatus, check_citation, check_citations
-from astra_tui.model.counters import AccessCount, Counters, LineCount
+from astra_tui.model.counters import (
+    AccessCount,
+    Counters,
+    LaunchCounters,
+    LineCount,
+    Metric,
+    NcuReport,
+)
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import TimingFinished
-from astra_tui.model.ncu import LaunchCounters, Metric, NcuReport
 from astra_tui.model.plan import (
     Citation,
     CodePlace,

@@ -14,8 +14,14 @@ from hypothesis import strategies as st
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import validate_plan
 from astra_tui.model.task import KernelTask, TaskError, load_task
-from astra_tui.model.task.yardstick import MachineCode, OutOfReach, ParameterType, Yardstick
-from astra_tui.model.task.yardstick_file import load_yardsticks, parse_yardsticks
+from astra_tui.model.task.yardstick import (
+    MachineCode,
+    OutOfReach,
+    ParameterType,
+    Yardstick,
+    load_yardsticks,
+    parse_yardsticks,
+)
 from tests.quick import write_quick_task
 
 TEXT = """\

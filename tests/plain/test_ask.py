@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from astra_tui.model.approval import Answer, ApprovalStatus
-from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.approval import Answer, ApprovalStatus, AutoMode
 from astra_tui.model.events import PlanProposed
 from astra_tui.model.fold import fold
 from astra_tui.model.plan import Citation, Observation

@@ -26,9 +26,9 @@ from astra_tui.model.events import (
     StageBegan,
     TimingFinished,
 )
+from astra_tui.model.findings import SanitizerVerdict, not_looked_at
 from astra_tui.model.fold import fold
 from astra_tui.model.gpu import GpuSample
-from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.visible import can_act
 from astra_tui.plain.console import console, print_blocks
 from astra_tui.plain.output import print_json

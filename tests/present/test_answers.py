@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckVerdict
 from astra_tui.model.compilation import Diagnostic, Severity
+from astra_tui.model.drafts import OpenPoint
+from astra_tui.model.environment import Health, Probe
 from astra_tui.model.export import ExportReport, ExportStep, Format, StepOutcome
 from astra_tui.model.fold import fold
-from astra_tui.model.health import Health, Probe
-from astra_tui.model.open_point import OpenPoint
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
 from astra_tui.plain.console import text_lines
 from astra_tui.present.checks import diagnostics_blocks, failures_blocks, sanitizer_blocks

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.check import CaseOutcome, CheckVerdict
 from astra_tui.model.citations import CitationStatus
+from astra_tui.model.environment import Health
 from astra_tui.model.export import StepOutcome
+from astra_tui.model.findings import SanitizerVerdict
 from astra_tui.model.fold import fold
-from astra_tui.model.health import Health
 from astra_tui.model.ledger import Score
 from astra_tui.model.plan import Counter
-from astra_tui.model.sanitizer import SanitizerVerdict
 from astra_tui.model.timing import Ratio, TimingVerdict
 from astra_tui.model.verdict import Outcome
 from astra_tui.model.yardsticks import BEST, FastestShipped, ShippedTimes

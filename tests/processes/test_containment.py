@@ -25,7 +25,7 @@ from astra_tui.lab.cache import ContentCache
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.oracle import Oracle, ReferenceFailed
 from astra_tui.lab.check.suite import build_suite
-from astra_tui.model.health import Health, Probe
+from astra_tui.model.environment import Health, Probe
 from astra_tui.model.task import load_task
 from astra_tui.processes.confine import landlock_abi
 from astra_tui.processes.containment import layers_of, probe_containment

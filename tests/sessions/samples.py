@@ -8,12 +8,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus, AutoMode, Decision, Question
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckVerdict, OutputError
 from astra_tui.model.constraints import Compliance, Constraint, Judge, Origin, Ruling
-from astra_tui.model.counters import AccessCount, Counters, LineCount
+from astra_tui.model.counters import (
+    AccessCount,
+    Counters,
+    LaunchCounters,
+    LineCount,
+    Metric,
+    NcuReport,
+)
 from astra_tui.model.digest import content_hash
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import (
@@ -63,10 +69,15 @@ from astra_tui.model.events import (
     WorkloadTimed,
 )
 from astra_tui.model.experience import Experience
-from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.findings import (
+    Finding,
+    FindingKind,
+    SanitizerReport,
+    SanitizerTool,
+    SanitizerVerdict,
+)
 from astra_tui.model.fold import apply
 from astra_tui.model.gpu import GpuIdentity
-from astra_tui.model.ncu import LaunchCounters, Metric, NcuReport
 from astra_tui.model.plan import (
     Citation,
     CodePlace,
@@ -76,7 +87,6 @@ from astra_tui.model.plan import (
     Prediction,
     Risk,
 )
-from astra_tui.model.sanitizer import SanitizerReport, SanitizerTool, SanitizerVerdict
 from astra_tui.model.settings import Role, RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import (

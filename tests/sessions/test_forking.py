@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.model.approval import ApprovalGate, Question
-from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.approval import ApprovalGate, AutoMode, Question
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import (
     ApprovalAsked,

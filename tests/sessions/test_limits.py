@@ -7,8 +7,7 @@ from itertools import count, islice
 
 import pytest
 
-from astra_tui.model.approval import ApprovalGate, Question
-from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.approval import ApprovalGate, AutoMode, Question
 from astra_tui.model.events import (
     ApprovalAsked,
     AutoApprovalSet,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_tui.model.fold import fold
-from astra_tui.model.machine_code import unpacked
+from astra_tui.model.sass import unpacked
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import check_integrity
 from astra_tui.sessions.reading import is_packed, read_journal

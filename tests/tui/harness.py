@@ -31,7 +31,7 @@ from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import ExitState, Preferences
-from astra_tui.tui.key_guard import CONFIRM, FASTEST_TYPING
+from astra_tui.tui.approval import CONFIRM, FASTEST_TYPING
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import OpenSource, attach
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from astra_tui.model.approval import ApprovalGate, Question
-from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.approval import ApprovalGate, AutoMode, Question
 from astra_tui.model.check import (
     CaseOutcome,
     CaseResult,
@@ -38,11 +37,11 @@ from astra_tui.model.task import Acceptance, bundled
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.comparison import read_side
 from astra_tui.tui.app import AstraApp
-from astra_tui.tui.pane_layout import PANES
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.text_layout import Page, line_text
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.bars import TabLine
+from astra_tui.tui.widgets.board import PANES
 from astra_tui.tui.widgets.rounds import RoundsPane
 from astra_tui.tui.widgets.tests import TestsPane as PaneOfTests
 from tests.sessions.samples import CASE, PLAN, whole_session

@@ -16,8 +16,7 @@ from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.reading import journal_path, read_journal, recorded_cases
 from astra_tui.sessions.records import Record
-from astra_tui.tui.case_cache import MAX_HELD, CaseCache
-from astra_tui.tui.presenter import Presenter
+from astra_tui.tui.presenter import MAX_HELD, CaseCache, Presenter
 from astra_tui.tui.view import Choice, View
 from tests.sessions.samples import CASE
 from tests.sessions.synthetic import hash_of, write_session

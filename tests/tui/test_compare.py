@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from astra_tui.cli.answers import CompareAnswer, ErrorAnswer, ErrorEntry
+from astra_tui.cli.timed_sources import time_sides
 from astra_tui.model.errors import UserError
+from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import bundled
 from astra_tui.present.comparison import NO_RATIO, cases_blocks, costs_blocks, plans_blocks
 from astra_tui.sessions.comparison import (
@@ -22,14 +22,13 @@ from astra_tui.sessions.comparison import (
     read_side,
 )
 from astra_tui.tui.app import AstraApp
-from astra_tui.tui.app_io import ComparisonContext
+from astra_tui.tui.app_io import ComparisonContext, Preferences
 from astra_tui.tui.screens.compare import BOTH_FROM, CompareScreen
 from astra_tui.tui.screens.dialogs import PickDialog
 from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.text_layout import Page, line_cells, line_text
-from astra_tui.tui.timing_pair import time_pair, timing_of
 from astra_tui.tui.widgets.diff.pane import DiffPane
 from tests.tui.harness import NARROW, WIDE, Clock, Desk, on_a_loop, seated
 from tests.tui.test_home import at_home, home_text
@@ -40,7 +39,8 @@ RECORDED = bundled("sessions") / "h100-playbook-silu"
 @contextlib.asynccontextmanager
 async def comparing(sides: Sides, size: tuple[int, int]) -> AsyncIterator[Desk]:
     """The app on a comparison alone."""
-    app = AstraApp(ComparisonContext(sides), tick=0.0)
+    preferences = Preferences(time_pair=time_sides)
+    app = AstraApp(ComparisonContext(sides), tick=0.0, preferences=preferences)
     async with app.run_test(size=size) as pilot:
         desk = Desk(app, pilot, Clock())
         await desk.until(lambda: isinstance(app.screen, CompareScreen), "the comparison")
@@ -107,26 +107,13 @@ def test_cases_that_ended_in_two_ways_are_named(saved: Path) -> None:
     assert case_differences((right, right)) == ()
 
 
-def test_an_answer_of_the_command_is_understood() -> None:
-    first, second = read_side(RECORDED, "r0"), read_side(RECORDED)
-    known = direct_timing((first, second))
-    trust = first.trust, second.trust
-    answer = CompareAnswer(0, (first.compared, second.compared), "", known, "", trust)
-    assert timing_of(msgspec.json.encode(answer)) == (known, "")
-    untimed = CompareAnswer(0, (first.compared, second.compared), "", None, "no GPU", trust)
-    assert timing_of(msgspec.json.encode(untimed)) == (None, "no GPU")
-    failed = ErrorAnswer(2, ErrorEntry("no such task", "", 0, 0, "say --task"))
-    with pytest.raises(UserError, match="no such task"):
-        timing_of(msgspec.json.encode(failed))
-    with pytest.raises(UserError, match="broke down"):
-        timing_of(b"Traceback")
-
-
 @on_a_loop
-async def test_a_session_that_is_gone_is_said_by_the_command(tmp_path: Path) -> None:
-    gone = msgspec.structs.replace(read_side(RECORDED), folder=tmp_path / "gone")
-    with pytest.raises(UserError, match="there is no session"):
-        await time_pair(gone, gone)
+async def test_what_cannot_be_timed_says_why(saved: Path) -> None:
+    right, wrong, recorded = read_side(saved, "r1"), read_side(saved, "r2"), read_side(RECORDED)
+    assert await time_sides((right, right)) == (None, "both are the same source")
+    assert await time_sides((right, recorded)) == (None, "the sessions ran on different tasks")
+    no_times = None, "there is no GPU, and the emulator gives no times"
+    assert await time_sides((right, wrong), device=EMULATOR) == no_times
 
 
 @pytest.mark.parametrize("width", [60, 80, 139])

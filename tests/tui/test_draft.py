@@ -19,7 +19,7 @@ from astra_tui.model.task import load_task
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import DraftContext, HomeContext
-from astra_tui.tui.key_guard import TYPING_PAUSE
+from astra_tui.tui.approval import TYPING_PAUSE
 from astra_tui.tui.screens.draft import DraftScreen
 from astra_tui.tui.screens.form import FormScreen
 from astra_tui.tui.screens.home import HomeScreen

@@ -13,9 +13,8 @@ from textual.widgets import Input
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.fold import fold
-from astra_tui.tui.case_form import case_note
-from astra_tui.tui.screens.code_editor import CodeEditor
-from astra_tui.tui.screens.form import NOT_TAKEN, Field, FormScreen
+from astra_tui.tui.forms import case_note
+from astra_tui.tui.screens.form import NOT_TAKEN, CodeEditor, Field, FormScreen
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.prompt_line import PromptLine

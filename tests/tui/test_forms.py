@@ -24,8 +24,15 @@ from astra_tui.model.settings import (
 )
 from astra_tui.model.values import ValueKind, Values
 from astra_tui.sessions.engines import RunRequest
-from astra_tui.tui.case_form import case_of
-from astra_tui.tui.forms import model_fields, plan_fields, plan_of, resuming, run_fields, run_of
+from astra_tui.tui.forms import (
+    case_of,
+    model_fields,
+    plan_fields,
+    plan_of,
+    resuming,
+    run_fields,
+    run_of,
+)
 
 WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=30)
 RATIOS = st.integers(0, 40).map(lambda n: n / 8)

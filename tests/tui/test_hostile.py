@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision, Question
+from astra_tui.model.approval import ApprovalGate, ApprovalStatus, AutoMode, Decision, Question
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.auto_approval import AutoMode
 from astra_tui.model.check import (
     Case,
     CaseOutcome,
@@ -67,9 +66,9 @@ from astra_tui.model.verdict import (
 )
 from astra_tui.model.visible import is_harmless
 from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.tui.pane_layout import PANES
 from astra_tui.tui.screens.compare import CompareScreen
 from astra_tui.tui.source import open_saved
+from astra_tui.tui.widgets.board import PANES
 from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated
 
 EVIL = (

@@ -8,16 +8,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from astra_tui.model.machine_code import instructions_by_line, unpacked
-from astra_tui.model.sass import Disassembly, Instruction, InstructionClass, SassKernel
+from astra_tui.model.sass import (
+    Disassembly,
+    Instruction,
+    InstructionClass,
+    SassKernel,
+    instructions_by_line,
+    unpacked,
+)
 from astra_tui.sessions.folder import blob_path, read_blob
 from astra_tui.sessions.reading import read_journal
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.code.annotations import LineColumn
-from astra_tui.tui.widgets.source.data import Sass, SourceView
 from astra_tui.tui.widgets.source.lines import ColumnsChoice
 from astra_tui.tui.widgets.source.pane import SourcePane
-from astra_tui.tui.widgets.source.sass import sass_of
+from astra_tui.tui.widgets.source.sass import Sass, SourceView, sass_of
 from tests.tui.diff.screen import opened, run, screen_lines
 from tests.tui.harness import Desk, on_a_loop, seated
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
+from astra_tui.model.counters import DURATION, LaunchCounters, Metric, NcuReport
 from astra_tui.model.digest import short
 from astra_tui.model.events import (
     AnswerAwaited,
@@ -31,9 +32,8 @@ from astra_tui.model.events import (
     SweepFinished,
     TimingFinished,
 )
+from astra_tui.model.findings import SanitizerVerdict, not_looked_at
 from astra_tui.model.fold import fold
-from astra_tui.model.ncu import DURATION, LaunchCounters, Metric, NcuReport
-from astra_tui.model.sanitizer import SanitizerVerdict, not_looked_at
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Ratio, TimingVerdict
 from astra_tui.model.tuning import SweptCandidate

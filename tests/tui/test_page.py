@@ -8,8 +8,8 @@ from rich.cells import cell_len
 
 from astra_tui.model.visible import is_harmless, visible_inline
 from astra_tui.present.document import Badge, Entry, Items, Listing, Paragraph, Strong
+from astra_tui.present.numbers import whole_number
 from astra_tui.present.tones import Phrase, Tone
-from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.text_layout import (
     ELLIPSIS,
     Page,

@@ -22,10 +22,9 @@ from astra_tui.sessions.timeline import (
     MomentKind,
     Timeline,
 )
-from astra_tui.tui.player import Player, ReplayState
+from astra_tui.tui.player import Player, ReplayState, TimelineBar
 from astra_tui.tui.presenter import LOG_LENGTH, Presenter
 from astra_tui.tui.source import Item, SavedSource, open_saved
-from astra_tui.tui.timeline_bar import TimelineBar
 from astra_tui.tui.view import View, entry_of
 from astra_tui.tui.widgets.line_view import LinesView
 from astra_tui.tui.widgets.replay_line import (

@@ -26,8 +26,7 @@ from astra_tui.lab.yardsticks.machine_code import tool_pin
 from astra_tui.model.check import Case
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused
 from astra_tui.model.task import KernelTask, load_task
-from astra_tui.model.task.yardstick import Generated, MachineCode, Yardstick
-from astra_tui.model.task.yardstick_file import load_yardsticks
+from astra_tui.model.task.yardstick import Generated, MachineCode, Yardstick, load_yardsticks
 from astra_tui.packages import Packages
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"

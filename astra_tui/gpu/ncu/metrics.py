@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.model.ncu import SHARED_WAVEFRONTS, SHARED_WAVEFRONTS_IDEAL
+from astra_tui.model.counters import SHARED_WAVEFRONTS, SHARED_WAVEFRONTS_IDEAL
 
 _STALLS = (
     "long_scoreboard",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from astra_tui.model.ncu import Metric
+from astra_tui.model.counters import Metric
 
 _MESSAGE = re.compile(r"^==(ERROR|WARNING)== *(.*)$", re.MULTILINE)
 _UNKNOWN = re.compile(r"Failed to find metric (?:regex:)?\^?([\w.\\]+)")

@@ -17,11 +17,11 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import open_device
 from astra_tui.lab.on_gpu.opening import open_oracle
 from astra_tui.lab.upstream import task_headers
-from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.audit import Outcome
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
+from astra_tui.model.findings import Acceptance
 from astra_tui.model.launch import PlanError, find_plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask, load_task

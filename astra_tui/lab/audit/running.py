@@ -19,10 +19,10 @@ import msgspec
 import astra_tui
 from astra_tui.lab.audit.zoo import Zoo
 from astra_tui.lab.requests import Judge, Judged
-from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.audit import NOT_JUDGED, AuditHead, AuditRecord, Group, Outcome
 from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import Place, UserError, nearest
+from astra_tui.model.findings import Acceptance
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.rpc import Call, Channel
 

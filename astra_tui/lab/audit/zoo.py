@@ -16,10 +16,10 @@ from typing import TypeVar
 import msgspec
 
 from astra_tui.lab.audit.mutants import Drawn, draw
-from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, UserError
+from astra_tui.model.findings import Acceptance
 from astra_tui.model.task import KernelTask, Values, load_task
 from astra_tui.model.task.locate import bundled
 

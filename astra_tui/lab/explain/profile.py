@@ -17,14 +17,15 @@ from astra_tui.model.counters import Counters
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused, ResolvedPlan
 from astra_tui.model.launch.resolve import ResolvedLaunch
-from astra_tui.model.machine_code import Profiled, packed
 from astra_tui.model.occupancy import UnknownArchitecture, limited_by, occupancy, resident_blocks
+from astra_tui.model.sass import packed
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.traffic import ArgumentTraffic
 from astra_tui.model.verdict import (
     KernelCode,
     KernelUse,
     Profile,
+    Profiled,
     Waves,
     WorkloadProfile,
     waves_of,

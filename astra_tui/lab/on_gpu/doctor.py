@@ -20,8 +20,8 @@ from astra_tui.lab.on_gpu.hardware_counters import find_ncu
 from astra_tui.lab.on_gpu.measuring import MeasurementFailed, Options
 from astra_tui.lab.on_gpu.opening import OLDEST, Gpu, open_gpu, open_oracle
 from astra_tui.lab.on_gpu.sanitizing import find_sanitizer
+from astra_tui.model.environment import Health, Probe
 from astra_tui.model.errors import UserError
-from astra_tui.model.health import Health, Probe
 from astra_tui.model.task import find_task
 from astra_tui.model.timing import Timing, TimingVerdict
 from astra_tui.processes.child import ChildDied

@@ -22,8 +22,8 @@ from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.watched_case import case_to_watch
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.model.check import Case
+from astra_tui.model.counters import LaunchCounters, NcuReport
 from astra_tui.model.device import PackedLaunch
-from astra_tui.model.ncu import LaunchCounters, NcuReport
 from astra_tui.model.task import KernelTask, Workload
 
 PROGRAM = "ncu"

@@ -20,7 +20,7 @@ from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.watched_case import case_to_watch
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.model.check import Case
-from astra_tui.model.sanitizer import (
+from astra_tui.model.findings import (
     SanitizerReport,
     SanitizerTool,
     SanitizerVerdict,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
-from astra_tui.model.counters import AccessCount, Counters, Place, add_counters
+from astra_tui.model.counters import DURATION, AccessCount, Counters, NcuReport, Place, add_counters
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, print_expression
-from astra_tui.model.ncu import DURATION, NcuReport
 from astra_tui.model.occupancy import MULTIPROCESSORS
 from astra_tui.model.plan import Plan
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values

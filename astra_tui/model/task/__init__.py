@@ -1,11 +1,11 @@
 """The kernel task: an operator's contract, its workloads, and how its results are judged."""
 
-from astra_tui.model.acceptance import Acceptance
+from astra_tui.model.findings import Acceptance
 from astra_tui.model.task.loader import load_task, parse_task
 from astra_tui.model.task.locate import Found, bundled, find_task, list_tasks
-from astra_tui.model.task.name import NAME_RULE, is_task_name
 from astra_tui.model.task.table import TaskError
 from astra_tui.model.task.task import (
+    NAME_RULE,
     Argument,
     ArgumentRole,
     Dimension,
@@ -13,6 +13,7 @@ from astra_tui.model.task.task import (
     KernelTask,
     Tolerance,
     Workload,
+    is_task_name,
 )
 from astra_tui.model.task.upstream import Upstream, upstream_files
 from astra_tui.model.values import ValueKind, Values

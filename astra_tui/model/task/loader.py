@@ -10,19 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from astra_tui.model.acceptance import Acceptance
 from astra_tui.model.dtypes import FLOATS, NUMBERS, TENSOR_ONLY, DType, NumberKind
 from astra_tui.model.errors import Place, nearest
-from astra_tui.model.findings import ACCEPTABLE
+from astra_tui.model.findings import ACCEPTABLE, Acceptance
 from astra_tui.model.launch.expression import Expression, names_in
 from astra_tui.model.launch.expression_parser import parse_expression
 from astra_tui.model.launch.plan import PlanError
 from astra_tui.model.launch.printer import print_expression
 from astra_tui.model.launch.scope import ELEMENT_TYPE, RESERVED_NAMES, Scope, TensorType
 from astra_tui.model.launch.validate import Kind, kind_of
-from astra_tui.model.task.name import NAME_RULE, is_task_name
 from astra_tui.model.task.table import Table, TaskError, line_of, shown_path
 from astra_tui.model.task.task import (
+    NAME_RULE,
     Argument,
     ArgumentRole,
     Dimension,
@@ -30,6 +29,7 @@ from astra_tui.model.task.task import (
     KernelTask,
     Tolerance,
     Workload,
+    is_task_name,
 )
 from astra_tui.model.task.upstream import load_upstream
 from astra_tui.model.values import Distinct, ValueKind, Values

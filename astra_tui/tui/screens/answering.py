@@ -14,17 +14,15 @@ from astra_tui.model.approval import (
 )
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
-from astra_tui.present.numbers import pluralised
+from astra_tui.present.numbers import pluralised, whole_number
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import question_words, review_words
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.wire import MAX_QUESTIONS
-from astra_tui.tui.approval import ApprovalState, BarAction
-from astra_tui.tui.key_guard import CONFIRM
+from astra_tui.tui.approval import CONFIRM, ApprovalState, BarAction
 from astra_tui.tui.screens.editing import MEANWHILE, Editing
 from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.session_panes import SessionPanes
-from astra_tui.tui.text.numbers import whole_number
 from astra_tui.tui.text_layout import Line, Span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,6 +15,7 @@ from textual.screen import Screen
 
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
+from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Timing
 from astra_tui.present.comparison import (
     LETTERS,
@@ -22,15 +25,18 @@ from astra_tui.present.comparison import (
     same_task,
 )
 from astra_tui.present.tones import Tone
-from astra_tui.sessions.comparison import Side, Sides
+from astra_tui.present.words import comparison_words, words_of
+from astra_tui.sessions.comparison import Side, Sides, read_side
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.text_layout import Page, Span, span
-from astra_tui.tui.timing_pair import time_pair
 from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
-from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.diff.rows import DiffView
 from astra_tui.tui.widgets.line_view import LinesView
 from astra_tui.tui.widgets.session_code import columns_of, marks_of
+
+if TYPE_CHECKING:
+    from astra_tui.tui.screens.session_panes import SessionPanes
 
 _HOW_TO_TIME = "t times A against B, where there is a GPU."
 
@@ -77,10 +83,9 @@ class CompareScreen(Screen[None], inherit_bindings=False):
     CompareScreen DiffPane { height: 1fr; padding: 0 1; border-top: solid $surface-lighten-2; }
     """
 
-    def __init__(self, sides: Sides, flags: Sequence[str] = ()):
+    def __init__(self, sides: Sides):
         super().__init__()
         self._sides = sides
-        self._flags = flags
         self._tab = "plans"
         self._timed: Timing | None = None
         self._said = ""
@@ -167,14 +172,16 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         self._draw()
 
     def action_time(self) -> None:
-        """Times both in turns, in a process of its own, where there is a GPU."""
+        """Times both in turns, where there is a GPU."""
         self._timed, self._said = None, "Both are checked, then timed in turns; this takes a while."
         self.action_pane("costs")
         self.run_worker(self._time(self._sides), group="time", exclusive=True)
 
     async def _time(self, sides: Sides) -> None:
         try:
-            self._timed, why_not = await time_pair(*sides, self._flags)
+            if self.app.time_pair is None:
+                raise UserError("nothing can be timed from here")
+            self._timed, why_not = await self.app.time_pair(sides)
             self._said = f"Not timed here: {why_not}." if why_not else ""
         except UserError as error:
             self._said = f"Not timed here: {error.message}."
@@ -208,3 +215,75 @@ def _diff_of(first: Side, second: Side) -> DiffView:
 def _head_of(side: Side, letter: str) -> tuple[Span, Span]:
     """A side in a few words, as `astra-tui compare` takes them."""
     return Span(f"{letter} ", Tone.ACCENT), span(f"{side.folder.name}:r{side.compared.round}")
+
+
+class CandidateRef(NamedTuple):
+    """A candidate of a session on the disk, by its hash; "" is the best one."""
+
+    folder: Path
+    candidate: str = ""
+
+
+class Comparable(NamedTuple):
+    """A candidate that can be chosen, in words."""
+
+    candidate: str
+    words: str
+
+
+def ask_what_to_compare(screen: SessionPanes) -> None:
+    """Asks for another candidate of the session, and compares the chosen one with it."""
+    from astra_tui.tui.screens.dialogs import PickDialog
+
+    view, folder = screen.view, screen.folder
+    if view is None or folder is None or view.candidate is None:
+        screen.app.say("there is no code yet to compare")
+        return
+    first = view.candidate.hash
+    others = [c for c in comparables(view.state) if c.candidate != first]
+    if not others:
+        screen.app.say("there is no other candidate to compare it with")
+        return
+
+    def begin(index: int | None) -> None:
+        if index is not None:
+            second = CandidateRef(folder, others[index].candidate)
+            screen.run_worker(
+                compare(screen.app, CandidateRef(folder, first), second), name="compare"
+            )
+
+    at_best = (n for n, c in enumerate(others) if c.candidate == view.state.best)
+    title = f"Compare {short(first)} with"
+    screen.app.push_screen(PickDialog(title, [c.words for c in others], next(at_best, 0)), begin)
+
+
+async def compare(app: AppBase, first: CandidateRef, second: CandidateRef) -> None:
+    """Reads both sides and shows them; what cannot be read is shown as a notice."""
+    try:
+        sides = await asyncio.to_thread(_read, first, second)
+    except UserError as error:
+        app.report(error)
+        return
+    app.push_screen(CompareScreen(sides))
+
+
+def _read(first: CandidateRef, second: CandidateRef) -> Sides:
+    return read_side(*first), read_side(*second)
+
+
+def comparables(state: SessionState) -> Iterator[Comparable]:
+    """The baseline, then the latest candidate of every proposal that has one."""
+    if state.opened is None:
+        return
+    baseline = state.opened.baseline
+    yield Comparable(baseline, f"  0  the baseline {short(baseline)}")
+    for round_ in state.rounds:
+        for proposal in round_.proposals:
+            if proposal.code is None:
+                continue
+            verdict = proposal.verdict
+            came = words_of(verdict.outcome) if verdict else "at work"
+            if verdict is not None and verdict.comparison is not None:
+                came += f", {comparison_words(verdict.comparison)}"
+            plan = state.plan_of(round_.number, proposal.index)
+            yield Comparable(proposal.code.candidate, f"{round_.number:3}  {plan.title}  ({came})")

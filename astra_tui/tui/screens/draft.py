@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
+from astra_tui.model.drafts import Guess, OpenPoint
 from astra_tui.model.errors import UserError
-from astra_tui.model.open_point import Guess, OpenPoint
 from astra_tui.model.visible import visible_inline
 from astra_tui.present.tones import Tone
 from astra_tui.tui.app_base import AppBase

@@ -132,7 +132,7 @@ class Editing:
         await self._answering.offer(self._deciding.edited(plan))
 
     def _edit_code(self, question: Question, plan: Plan) -> None:
-        from astra_tui.tui.screens.code_editor import CodeEditor
+        from astra_tui.tui.screens.form import CodeEditor
 
         try:
             kept = self._kept.get(question)

@@ -14,7 +14,7 @@ from astra_tui.model.export import ExportReport, Format
 from astra_tui.present.tones import Tone
 from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.text_layout import Span
-from astra_tui.tui.widgets.ending_bar import EndingBar
+from astra_tui.tui.widgets.bars import EndingBar
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 NEXT = {

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from astra_tui.model.approval import Answer
-from astra_tui.model.auto_approval import AutoMode
+from astra_tui.model.approval import Answer, AutoMode
+from astra_tui.model.author import Author
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
+from astra_tui.present.numbers import whole_number
+from astra_tui.sessions.branches import find_intact_place, fork_session
 from astra_tui.sessions.client import EngineClient, EngineGone, user_at_terminal
+from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.store import new_session_folder
 from astra_tui.tui.screens.session_panes import SessionPanes
-from astra_tui.tui.text.numbers import whole_number
+from astra_tui.tui.view import View
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 REQUEST_SECONDS = 1.0
@@ -141,7 +146,7 @@ class EngineRequests:
 
     def add_case(self) -> None:
         """Asks for a case, which all candidates from now on are checked with."""
-        from astra_tui.tui.case_form import case_fields, case_note, case_of
+        from astra_tui.tui.forms import case_fields, case_note, case_of
         from astra_tui.tui.screens.form import FormScreen
 
         view = self._screen.view
@@ -166,8 +171,6 @@ class EngineRequests:
 
     def branch(self) -> None:
         """Asks what the team should know, and branches off at what is chosen."""
-        from astra_tui.tui.branching import place_name
-
         view, folder = self._screen.view, self._screen.folder
         if view is None or folder is None:
             return
@@ -180,8 +183,6 @@ class EngineRequests:
         self._screen.query_one(PromptLine).ask(label, write)
 
     async def _branch(self, folder: Path, at: str, note: str) -> None:
-        from astra_tui.tui.branching import branch_off
-
         try:
             made = await asyncio.to_thread(
                 branch_off, folder, self._app.sessions, at, note, user_at_terminal()
@@ -207,3 +208,39 @@ class EngineRequests:
             self._app.leave_session(self._screen, self._screen.left(detached=True))
         elif how == "end":
             self.send(EngineClient.cancel)
+
+
+def place_name(view: View) -> str:
+    """The chosen candidate as `astra-tui fork --at` names it.
+
+    That is its hash; the round, for the baseline; the decision, where it is open or a plan has no
+    code.
+    """
+    asked = view.asked
+    if asked is not None and view.choice == (asked.round, asked.proposal):
+        return asked.id
+    if view.choice.round == 0:
+        return "0"
+    proposal = view.proposal
+    code = proposal.code if proposal else None
+    if code is not None:
+        return code.candidate
+    return f"{view.choice.round}.{view.choice.proposal}.plan"
+
+
+def branch_off(parent: Path, root: Path, at: str, note: str, by: Author) -> Path:
+    """Writes a branch into the folder `root` of sessions; returns its own. The parent is only read.
+
+    Raises UserError where nothing can branch off there, or something before it was altered.
+    """
+    timeline, place = find_intact_place(parent, at)
+    opened = timeline.final_state().opened
+    task = opened.settings.task if opened else "session"
+    folder = new_session_folder(root, task, datetime.now())
+    try:
+        fork_session(parent, timeline, place, folder, Redactor(), by, note=note)
+    except BaseException:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    return folder

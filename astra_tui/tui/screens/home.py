@@ -25,7 +25,6 @@ from astra_tui.sessions.engines import Running, RunRequest
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import HomeContext
-from astra_tui.tui.comparing import CandidateRef, compare
 from astra_tui.tui.home_data import (
     Kernel,
     ListedSession,
@@ -376,6 +375,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def action_compare(self) -> None:
         """Marks a session; on another one, compares both; on the same one, forgets the mark."""
+        from astra_tui.tui.screens.compare import CandidateRef, compare
+
         chosen = self._chosen_session
         if chosen is None:
             return

@@ -6,10 +6,11 @@ A saved session has no engine, so that the same screen can decide nothing.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
 
 from textual import events, on
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from astra_tui.model.approval import ApprovalGate
@@ -20,21 +21,122 @@ from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.reading import journal_path
 from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.screens.answering import Answering
-from astra_tui.tui.screens.citing import CITING, CitingActions
 from astra_tui.tui.screens.ending import Ending
 from astra_tui.tui.screens.engine_requests import EngineRequests
-from astra_tui.tui.screens.playing import PLAYING, PlayingActions, problem_of
-from astra_tui.tui.screens.session_keys import APPLIES, KEYS, KeyContext
+from astra_tui.tui.screens.replay import PLAYING, PlayingActions, problem_of
 from astra_tui.tui.source import OpenSource
 from astra_tui.tui.view import View
+from astra_tui.tui.widgets.board import PANES
 from astra_tui.tui.widgets.code.pane import AskField
 from astra_tui.tui.widgets.diff.pane import DiffPane
 
+BACK = Binding("backspace", "back", "Back to plan", id="back")
+"""To the plan of which a number was looked up."""
 
-class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
+KEYS = (
+    Binding("a", "accept", "Accept", show=False, id="accept"),
+    Binding("e", "edit", "Edit", show=False, id="edit"),
+    Binding("r", "reject", "Reject", show=False, id="reject"),
+    Binding("u", "take_back", "Undo the rejection", id="take_back"),
+    Binding("ctrl+g", "edit_outside", "Edit in $EDITOR", show=False, id="edit_outside"),
+    Binding("ctrl+n", "accept_next", "Accept the next", show=False, id="accept_next"),
+    Binding("escape", "interrupt", "Interrupt", id="interrupt"),
+    Binding("p", "pause", "Pause", id="pause"),
+    Binding("p", "resume", "Continue", id="go_on"),
+    Binding("p", "start_engine", "Resume the session", id="start_engine"),
+    Binding("n", "note", "Note", id="note"),
+    Binding("N", "stand_on", "Next round from here", show=False, id="stand_on"),
+    Binding("b", "branch", "Branch", show=False, id="branch"),
+    Binding("w", "compare", "Compare", show=False, id="compare"),
+    Binding("t", "add_case", "Add a case", show=False, id="add_case"),
+    Binding("S", "settings", "Settings", show=False, id="settings"),
+    Binding("f", "follow", "Follow", id="follow"),
+    Binding("z", "zoom", "Zoom", id="zoom"),
+    Binding("shift+tab", "mode", "Auto", show=False, id="mode"),
+    Binding("y", "copy", "Copy", id="copy"),
+    Binding("x", "end", "End run", id="end", show=False),
+    Binding("x", "export", "Export", id="export", show=False),
+    Binding("r", "report", "Report", id="report", show=False),
+    Binding("R", "more_rounds", "More rounds", id="more_rounds", show=False),
+    Binding("tab", "next_pane", show=False, id="next_pane"),
+    *(
+        Binding(str(number), f"pane('{pane}')", f"Show {pane}", show=False, id=f"pane.{pane}")
+        for number, pane in enumerate(PANES, 1)
+    ),
+)
+"""Those of replays are in a module of their own."""
+
+
+class KeyContext(NamedTuple):
+    """What the keys depend on."""
+
+    status: SessionStatus
+    asks: bool
+    """Whether a question is on the screen."""
+    works: bool
+    """Whether an engine works."""
+    engine_died: bool
+    """Whether the engine is gone and another one can continue its session."""
+    has_player: bool
+    looks_elsewhere: bool
+    """Whether something else is shown than what is being worked on."""
+    looks_up: bool
+    """Whether a number was looked up, so that there is a plan to go back to."""
+    has_better: bool
+    """Whether something is better than the baseline."""
+    can_continue: bool
+    """Whether the run has ended, and another engine can continue it here."""
+    can_take_back: bool
+    """Whether the last decision was a rejection that can still be taken back."""
+
+
+def _asks(now: KeyContext) -> bool:
+    return now.asks
+
+
+def _works(now: KeyContext) -> bool:
+    return now.works
+
+
+def _plays(now: KeyContext) -> bool:
+    return now.has_player
+
+
+APPLIES: dict[str, Callable[[KeyContext], bool]] = {
+    "accept": _asks,
+    "edit": _asks,
+    "edit_outside": _asks,
+    "reject": _asks,
+    "accept_next": _asks,
+    "take_back": lambda now: now.works and now.can_take_back,
+    "interrupt": lambda now: now.works and now.status is SessionStatus.RUNNING,
+    "pause": lambda now: now.works and now.status is not SessionStatus.PAUSED,
+    "resume": lambda now: now.works and now.status is SessionStatus.PAUSED,
+    "start_engine": lambda now: now.engine_died,
+    "note": _works,
+    "stand_on": _works,
+    "add_case": _works,
+    "mode": _works,
+    "end": _works,
+    "export": lambda now: not now.works and now.status is SessionStatus.CLOSED and now.has_better,
+    "more_rounds": lambda now: not now.works and now.can_continue,
+    "report": lambda now: not now.works and now.status is SessionStatus.CLOSED,
+    "follow": lambda now: now.looks_elsewhere,
+    "back": lambda now: now.looks_up,
+    "play": _plays,
+    "step": _plays,
+    "step_round": _plays,
+    "speed": _plays,
+    "jump": _plays,
+    "seek_end": _plays,
+}
+"""By action; those that are not listed always apply."""
+
+
+class SessionScreen(PlayingActions, inherit_bindings=False):
     """One session, live or saved."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*CITING, *PLAYING, *KEYS]
+    BINDINGS: ClassVar[list[BindingType]] = [BACK, *PLAYING, *KEYS]
 
     def __init__(self, open_source: OpenSource):
         super().__init__(open_source)
@@ -225,7 +327,7 @@ class SessionScreen(PlayingActions, CitingActions, inherit_bindings=False):
 
     def action_compare(self) -> None:
         """Compares the chosen candidate with another one of the session."""
-        from astra_tui.tui.comparing import ask_what_to_compare
+        from astra_tui.tui.screens.compare import ask_what_to_compare
 
         ask_what_to_compare(self)
 

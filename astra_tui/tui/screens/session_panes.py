@@ -15,24 +15,24 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from astra_tui.model.approval import ApprovalGate, Question
+from astra_tui.model.citations import COUNTED, check_citation
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ExchangeMade, ToolUsed
+from astra_tui.model.plan import Citation
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.folder import read_blob
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import ExitState
-from astra_tui.tui.pane_layout import LEFT
 from astra_tui.tui.player import Player
 from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.screens.dialogs import ListingDialog, TextDialog
 from astra_tui.tui.source import OpenSource, Source
-from astra_tui.tui.view import Choice, View
+from astra_tui.tui.view import Choice, View, place_of
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
-from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
-from astra_tui.tui.widgets.board import AnyPane, Board
+from astra_tui.tui.widgets.bars import BarLine, EndingBar, KeyLine, TabLine
+from astra_tui.tui.widgets.board import LEFT, AnyPane, Board
 from astra_tui.tui.widgets.diff.pane import DiffPane
-from astra_tui.tui.widgets.ending_bar import EndingBar
 from astra_tui.tui.widgets.gpu import GpuPane, gpu_line
 from astra_tui.tui.widgets.log import LogPane
 from astra_tui.tui.widgets.plan import PlanPane
@@ -52,6 +52,8 @@ class SessionPanes(Screen[None], inherit_bindings=False):
     app: AppBase
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     """What changes with the keys draws itself; Textual would paint the whole screen again."""
+    _left: tuple[Choice, bool] | None = None
+    """The plan from which a number was looked up, and whether the work was followed then."""
 
     def __init__(self, open_source: OpenSource):
         super().__init__()
@@ -294,3 +296,47 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         pane = self.board.front_pane
         self.app.copy_to_clipboard(chosen or pane.text)
         self.app.say("copied the selected text" if chosen else f"copied all of {pane.TITLE}")
+
+    # -- the numbers that a plan cites -----------------------------------------------------------
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether there is a plan to go back to."""
+        return (
+            self._left is not None and self.view is not None and self.view.choice != self._left[0]
+        )
+
+    def on_plan_pane_looked_up(self, event: PlanPane.LookedUp) -> None:
+        """Shows the version that the plan starts from, with the cited number marked: a number
+        belongs to that version, so that all panes go there.
+        """
+        view = self.view
+        if view is None or view.base is None:
+            return
+        reading = check_citation(event.citation, view.base)
+        place = place_of(view.state, view.base.hash)
+        if place is None:
+            self.app.say("the version that this plan starts from is not in this session")
+            return
+        self._left = view.choice, view.following
+        self.profile_pane.point_at(reading, view.base.hash)
+        self.choose(place)
+        if _is_of_lines(event.citation):
+            self.show_line(event.citation.lines[0].first)
+            self.app.say(reading.describe())
+        else:
+            self.bring("profile")
+
+    def action_back(self) -> None:
+        """Shows the plan again whose number was looked up."""
+        if self._left is None:
+            return
+        choice, was_following = self._left
+        self._left = None
+        self.profile_pane.point_at(None, "")
+        self.choose(None if was_following else choice)
+        self.bring("plan")
+
+
+def _is_of_lines(citation: Citation) -> bool:
+    return bool(citation.lines) and citation.metric in COUNTED

@@ -1,4 +1,4 @@
-"""The single lines around the panes: what runs, which panes there are, which keys apply."""
+"""Bars of one line or a few: what they say, the panes, the keys, and how a run ended."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Vertical
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
+from astra_tui.model.state import SessionState
 from astra_tui.present.tones import Tone
-from astra_tui.tui.text_layout import Line, Span, cut, line_cells
+from astra_tui.present.words import ending_of
+from astra_tui.tui.text_layout import Line, Span, cut, line_cells, span
 
 ALWAYS = ("resume", "help", "leave")
 """Actions whose keys are shown however narrow the terminal is."""
@@ -151,3 +155,41 @@ class TabLine(BarLine):
         while room and first < front and line_cells(tuple(spans[first : front + 1])) > room:
             first += 1
         return first
+
+
+FACTS = 4
+"""Most phrases of an ending."""
+
+
+class EndingBar(Vertical):
+    """A line for each fact, and one of keys. It never takes the focus."""
+
+    DEFAULT_CSS = """
+    EndingBar {
+        height: auto;
+        display: none;
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        """The lines, of which those are shown that say something."""
+        for number in range(FACTS):
+            yield BarLine(id=f"fact-{number}")
+        yield BarLine(id="next")
+
+    @property
+    def text(self) -> str:
+        """What the bar says; empty while it is hidden."""
+        lines = [line for line in self.query(BarLine) if line.display]
+        return "\n".join(line.text for line in lines) if self.display else ""
+
+    def show_ending(self, state: SessionState, keys: Line) -> None:
+        """Shows the ending of a run that is over."""
+        facts = ending_of(state)
+        self.display = bool(facts)
+        for number in range(FACTS):
+            line = self.query_one(f"#fact-{number}", BarLine)
+            line.display = number < len(facts)
+            if line.display:
+                line.set_line((span(f" {facts[number].words}", facts[number].tone),))
+        self.query_one("#next", BarLine).set_line(keys)

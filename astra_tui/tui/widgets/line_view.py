@@ -15,7 +15,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from astra_tui.present.tones import Tone
-from astra_tui.tui.shell import SteadyScrollView
+from astra_tui.tui.app_base import SteadyScrollView
 from astra_tui.tui.text_layout import Line, line_cells, line_text
 
 

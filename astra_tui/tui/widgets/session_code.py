@@ -14,17 +14,16 @@ from astra_tui.model.compilation import Diagnostic, Severity
 from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
-from astra_tui.model.machine_code import MalformedMachineCode, unpacked
+from astra_tui.model.sass import MalformedMachineCode, unpacked
 from astra_tui.model.state import CandidateState
 from astra_tui.sessions.folder import source_path
 from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
-from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.diff.rows import DiffView
 from astra_tui.tui.widgets.pane import same_part
-from astra_tui.tui.widgets.source.data import Sass, SourceView
 from astra_tui.tui.widgets.source.pane import SourcePane
-from astra_tui.tui.widgets.source.sass import sass_of
+from astra_tui.tui.widgets.source.sass import Sass, SourceView, sass_of
 
 ReadText = Callable[[str], str]
 """A text of the session by its hash; raises UserError when it is missing."""

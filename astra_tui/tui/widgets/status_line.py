@@ -10,11 +10,11 @@ from astra_tui.model.visible import visible_inline
 from astra_tui.present.numbers import clock, dollars
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import STAGES, best_of, stop_words, team_words
-from astra_tui.tui.pane_layout import TWO_COLUMNS
 from astra_tui.tui.player import Player
 from astra_tui.tui.text_layout import Line, Span, line_cells, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
+from astra_tui.tui.widgets.board import TWO_COLUMNS
 
 _GAP = Span("  ")
 

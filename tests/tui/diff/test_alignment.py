@@ -13,7 +13,7 @@ from astra_tui.tui.widgets.diff.alignment import (
     is_quick,
 )
 from astra_tui.tui.widgets.diff.alignment_process import align_in_process
-from astra_tui.tui.widgets.diff.emphasis import MAX_TOKENS, emphasis_of
+from astra_tui.tui.widgets.diff.canvas import MAX_TOKENS, emphasis_of
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c = d;\n", "c = e;\n", "\n", "}\n"]), max_size=30)
 TEXT = LINES.map("".join)

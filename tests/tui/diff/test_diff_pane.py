@@ -18,9 +18,8 @@ from astra_tui.model.matching import MAX_PASSES, count_passes
 from astra_tui.model.visible import is_harmless
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.diff.alignment import is_quick
-from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.pane import DiffPane
-from astra_tui.tui.widgets.diff.rows import CodeRow, FoldRow, HeaderRow
+from astra_tui.tui.widgets.diff.rows import CodeRow, DiffView, FoldRow, HeaderRow
 from tests.tui.diff.screen import NARROW, WIDE, opened, run, screen_lines, until
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,8 +7,8 @@ Colours arrive in slices of time, so that a long file neither delays its first p
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -21,11 +21,34 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.timer import Timer
 
-from astra_tui.tui.shell import SteadyScrollView
+from astra_tui.model.visible import Range
+from astra_tui.tui.app_base import SteadyScrollView
 from astra_tui.tui.text.document import Document
 from astra_tui.tui.widgets.code import theme
 from astra_tui.tui.widgets.code.painting import Layer
-from astra_tui.tui.widgets.code.search import Match
+
+
+class Match(NamedTuple):
+    """A place where the words were found: which document of a pane, its line from 0, the range."""
+
+    document: int
+    line: int
+    range: Range
+
+
+def occurrences(query: str, text: str) -> Iterator[Range]:
+    """Where a text holds the query, from left to right, without overlap."""
+    if not query:
+        return
+    if query.islower() or not any(c.isalpha() for c in query):
+        lowered = text.lower()
+        # Lowering may change the length of a text (İ); then only the exact case is found.
+        text = lowered if len(lowered) == len(text) else text
+    begin = text.find(query)
+    while begin >= 0:
+        yield begin, begin + len(query)
+        begin = text.find(query, begin + len(query))
+
 
 _FIRST_SLICE = 0.02
 _SLICE = 0.008

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -13,19 +16,22 @@ from astra_tui.model.hunks import LineChange
 from astra_tui.model.visible import Range
 from astra_tui.present.numbers import pluralised
 from astra_tui.tui.text.document import Document, document_of
-from astra_tui.tui.widgets.code.annotations import MarkKind
-from astra_tui.tui.widgets.code.columns import Columns, column_segments, column_titles
-from astra_tui.tui.widgets.code.notes import NoteRow
+from astra_tui.tui.widgets.code.annotations import (
+    Columns,
+    MarkKind,
+    NoteRow,
+    column_segments,
+    column_titles,
+)
 from astra_tui.tui.widgets.code.painting import Layer, code_strip, fit
 from astra_tui.tui.widgets.code.view import CodeView
 from astra_tui.tui.widgets.diff.alignment import Alignment, Pair
-from astra_tui.tui.widgets.diff.data import DiffView
-from astra_tui.tui.widgets.diff.emphasis import emphasis_of
 from astra_tui.tui.widgets.diff.rows import (
     NEW,
     OLD,
     CodeRow,
     DiffRows,
+    DiffView,
     FoldRow,
     HeaderRow,
     NeedRow,
@@ -311,3 +317,43 @@ class DiffCanvas(CodeView):
 def _count_lines(pairs: Iterable[Pair]) -> tuple[int, int]:
     changed = [pair for pair in pairs if pair.changed]
     return sum(pair.new >= 0 for pair in changed), sum(pair.old >= 0 for pair in changed)
+
+
+MAX_TOKENS = 120
+"""Longer lines are not compared: the comparison takes quadratic time."""
+
+_LIKE = 0.4
+"""Lines less alike have nothing in common worth showing."""
+
+_TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
+
+Emphasis = tuple[tuple[Range, ...], tuple[Range, ...]]
+_NONE: Emphasis = ((), ())
+
+
+@lru_cache(maxsize=4096)
+def emphasis_of(old: str, new: str) -> Emphasis:
+    """The ranges of characters that differ: in the old line and in the new one.
+
+    Nothing where the lines are too long, or so different that all of them would be marked.
+    """
+    if max(len(old), len(new)) > 20 * MAX_TOKENS:
+        return _NONE
+    before, after = _TOKENS.findall(old), _TOKENS.findall(new)
+    if not before or not after or max(len(before), len(after)) > MAX_TOKENS:
+        return _NONE
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.quick_ratio() < _LIKE or matcher.ratio() < _LIKE:
+        return _NONE
+    changes = [op for op in matcher.get_opcodes() if op[0] != "equal"]
+    return (
+        _ranges(before, [(i, i_end) for _, i, i_end, _, _ in changes]),
+        _ranges(after, [(j, j_end) for _, _, _, j, j_end in changes]),
+    )
+
+
+def _ranges(tokens: list[str], pieces: list[Range]) -> tuple[Range, ...]:
+    begins = [0]
+    for token in tokens:
+        begins.append(begins[-1] + len(token))
+    return tuple((begins[a], begins[b]) for a, b in pieces if a < b)

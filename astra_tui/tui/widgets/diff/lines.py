@@ -10,19 +10,17 @@ from textual.message import Message
 
 from astra_tui.model.hunks import LineChange, hunk_needs, line_changes, with_needed
 from astra_tui.tui.text.document import document_of
-from astra_tui.tui.widgets.code.columns import column_widths
-from astra_tui.tui.widgets.code.notes import NoteRow, most_severe, notes_of
-from astra_tui.tui.widgets.code.search import Match, occurrences
-from astra_tui.tui.widgets.code.view import CodeView
+from astra_tui.tui.widgets.code.annotations import NoteRow, column_widths, most_severe, notes_of
+from astra_tui.tui.widgets.code.view import CodeView, Match, occurrences
 from astra_tui.tui.widgets.diff.alignment import Alignment, is_quick
 from astra_tui.tui.widgets.diff.canvas import DiffCanvas
-from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.rows import (
     EXPAND,
     NEW,
     OLD,
     CodeRow,
     DiffRows,
+    DiffView,
     FoldRow,
     HeaderRow,
     NeedRow,

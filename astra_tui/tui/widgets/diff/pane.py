@@ -28,7 +28,7 @@ from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.hunks import shown_lines, unified_diff
 from astra_tui.model.visible import visible_inline
 from astra_tui.present.numbers import pluralised
-from astra_tui.tui.widgets.code.notes import count_marks
+from astra_tui.tui.widgets.code.annotations import count_marks
 from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.diff.alignment import (
     Alignment,
@@ -36,8 +36,8 @@ from astra_tui.tui.widgets.diff.alignment import (
     is_quick,
 )
 from astra_tui.tui.widgets.diff.alignment_process import align_in_process
-from astra_tui.tui.widgets.diff.data import DiffView
 from astra_tui.tui.widgets.diff.lines import DiffLines
+from astra_tui.tui.widgets.diff.rows import DiffView
 
 
 class DiffPane(CodePane):

@@ -15,13 +15,19 @@ from textual.strip import Strip
 
 from astra_tui.model.visible import visible_inline
 from astra_tui.tui.text.document import PART, Document, document_of
-from astra_tui.tui.widgets.code.annotations import LineColumn, MarkKind
-from astra_tui.tui.widgets.code.columns import column_segments, column_titles, column_widths
-from astra_tui.tui.widgets.code.notes import NoteRow, most_severe, notes_of
+from astra_tui.tui.widgets.code.annotations import (
+    LineColumn,
+    MarkKind,
+    NoteRow,
+    column_segments,
+    column_titles,
+    column_widths,
+    most_severe,
+    notes_of,
+)
 from astra_tui.tui.widgets.code.painting import code_strip, fit
-from astra_tui.tui.widgets.code.search import Match, occurrences
-from astra_tui.tui.widgets.code.view import CodeView
-from astra_tui.tui.widgets.source.data import Sass, SourceView
+from astra_tui.tui.widgets.code.view import CodeView, Match, occurrences
+from astra_tui.tui.widgets.source.sass import Sass, SourceView
 
 
 class LineRow(msgspec.Struct, frozen=True):

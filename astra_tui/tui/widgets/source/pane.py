@@ -17,12 +17,11 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from astra_tui.model.visible import visible_inline
-from astra_tui.present.numbers import pluralised
-from astra_tui.tui.text.numbers import whole_number
-from astra_tui.tui.widgets.code.notes import count_marks
+from astra_tui.present.numbers import pluralised, whole_number
+from astra_tui.tui.widgets.code.annotations import count_marks
 from astra_tui.tui.widgets.code.pane import CodePane
-from astra_tui.tui.widgets.source.data import SourceView
 from astra_tui.tui.widgets.source.lines import ColumnsChoice, SourceLines
+from astra_tui.tui.widgets.source.sass import SourceView
 
 
 class SourcePane(CodePane):
