@@ -15,7 +15,6 @@ import msgspec
 from astra_tui.lab.audit.gate import Gate
 from astra_tui.lab.requests import Judge, Judged
 from astra_tui.model.audit import Outcome
-from astra_tui.model.findings import Acceptance
 from astra_tui.processes.exit_with_parent import exit_with_parent
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
 from astra_tui.rpc import serve
