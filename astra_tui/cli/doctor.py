@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from astra_tui import plain
 from astra_tui.cli.command import Options, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
-from astra_tui.model.environment import Probe
 from astra_tui.model.settings import api_key
+
+if TYPE_CHECKING:
+    from astra_tui.model.environment import Probe
 
 
 @command(
