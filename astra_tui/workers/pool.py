@@ -208,8 +208,9 @@ class Pool:
         WorkersFailed.
         """
         loop, waited, losses = asyncio.get_running_loop(), 0.0, 0
+        name = f"{self._topic}-{next(self._numbers)}"
         while True:
-            begun, number = loop.time(), f"{self._topic}-{next(self._numbers)}"
+            begun, number = loop.time(), f"{name}.{losses}"
             waiting = _Waiting(number, prefer, loop.create_future())
             member = await self._seat(waiting, lease=lease)
             waited += loop.time() - begun
