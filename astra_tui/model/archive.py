@@ -5,12 +5,12 @@ It follows from the state alone, so that a replay, a resumed session and a branc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
+from astra_tui.model.timing import mean_ratio
 from astra_tui.model.verdict import Outcome
 
 Cost = tuple[float, ...]
@@ -109,7 +109,8 @@ def _costs(known: CandidateState, members: Mapping[str, Member]) -> tuple[Cost, 
     times = _relative_times(known, members)
     if not times:
         return (), {}
-    mean = math.exp(sum(map(math.log, times.values())) / len(times))
+    weights = {w.workload: w.weight for f in known.timings for w in f.timing.workloads}
+    mean = mean_ratio(list(times.values()), [weights.get(name, 1.0) for name in times])
     return (mean,), {workload: (time,) for workload, time in times.items()}
 
 

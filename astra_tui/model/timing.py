@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,6 +14,22 @@ from astra_tui.model.gpu import EnergyUse
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 """What is divided by: a journal that holds something else here cannot be read."""
+
+
+def mean_ratio(ratios: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """The geometric mean of ratios over workloads, all above 0: at least one.
+
+    Every mean over workloads is this one. `weights` say how much each counts, relative to the
+    others and above 0; by default all count the same.
+    """
+    each = weights or [1.0] * len(ratios)
+    logs = [w * math.log(r) for w, r in zip(each, ratios, strict=True)]
+    return math.exp(math.fsum(logs) / math.fsum(each))
+
+
+def mean_name(weights: Iterable[float]) -> str:
+    """What such a mean is called: one by weights that differ says so."""
+    return "weighted geometric mean" if len(set(weights)) > 1 else "geometric mean"
 
 
 class TimingVerdict(StrEnum):
@@ -181,7 +199,7 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     candidate: str
     workloads: tuple[WorkloadTiming, ...]
     speedup: Ratio
-    """Geometric mean over the workloads."""
+    """Geometric mean over the workloads, by their weights."""
     control: Ratio
     """The same of the base against a copy of itself."""
     verdict: TimingVerdict
@@ -190,3 +208,8 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     gpu_seconds: float = 0.0
     """Of them, those in which replays ran."""
+
+    @property
+    def weights(self) -> list[float]:
+        """Of the workloads, in their order."""
+        return [w.weight for w in self.workloads]

@@ -81,13 +81,15 @@ class ShapeTimes(msgspec.Struct, frozen=True):
     """Shipped kernels that serve the shape, by name, with the reason."""
     gpu_seconds: float = 0.0
     """Seconds in which the GPU was measuring."""
+    weight: float = 1.0
+    """How much it counts in the means, relative to the others."""
 
 
 class ChainTimes(msgspec.Struct, frozen=True):
     """All shapes in one chain: every launch follows a "producer", or "itself".
 
-    `means` are geometric means of the fastest shipped kernel over each source; None where a shape
-    has no such comparison.
+    `means` are geometric means, by the shapes' weights, of the fastest shipped kernel over each
+    source; None where a shape has no such comparison.
     """
 
     chain: str

@@ -17,9 +17,12 @@ from astra_tui.model.plan import Choice, Parameter, Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, SecondParent
-from astra_tui.model.timing import Timing
+from astra_tui.model.timing import Timing, mean_ratio
 from astra_tui.model.traffic import WastedTraffic
 from astra_tui.playbook.kernel_text import KernelText
+
+WORKLOADS = "workloads"
+"""The parameter of a plan that says on which workloads its new code is used."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -83,7 +86,7 @@ class Evidence(msgspec.Struct, frozen=True):
     def workloads(self) -> Parameter:
         """The workloads on which new code is used; on all others the old. Raises UserError."""
         names = (w.name for w in self.task.workloads)
-        return self.several("workloads", "workloads that use the new kernel", names)
+        return self.several(WORKLOADS, "workloads that use the new kernel", names)
 
     def kernels(self, names: Iterable[str]) -> Parameter:
         """The kernels that a move can change, of which each can be left. Raises UserError."""
@@ -102,19 +105,19 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def room_of(timing: Timing) -> float:
-    """How many times as fast a candidate can become on the GPU that timed it, on average.
+    """How many times as fast a candidate can become on the GPU that timed it, by the mean.
 
     Memory bounds it: what a copy of as many bytes takes beyond its launch, which launches that
     overlap may hide. Infinite where a workload has no such floor.
     """
-    logs = []
+    rooms = []
     for workload in timing.workloads:
         if workload.floor is None or workload.invalidated:
             return math.inf
         moving = max(workload.floor.copy_us - workload.floor.launch_us, 0.1)
         us = (workload.chained or workload.cold).candidate_us
-        logs.append(math.log(max(us / moving, 1.0)))
-    return math.exp(sum(logs) / len(logs)) if logs else math.inf
+        rooms.append(max(us / moving, 1.0))
+    return mean_ratio(rooms, timing.weights) if rooms else math.inf
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -122,6 +125,8 @@ class Proposal(msgspec.Struct, frozen=True):
 
     plan: Plan
     source: str
+    reach: float = 1.0
+    """The share of the workloads, by their weights, that would run something else."""
 
 
 def settable(*parameters: Parameter) -> tuple[Parameter, ...]:

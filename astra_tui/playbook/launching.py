@@ -168,6 +168,7 @@ def resolved_on_workloads(
         try:
             resolved = resolve(plan, call)
         except PlanError:
+            found.append(())
             continue
         found.append(tuple(resolved.launches) if isinstance(resolved, ResolvedPlan) else ())
     return tuple(found)

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, cached_property
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from astra_tui.model.plan import CodePlace, Plan
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, CannotFollow
 from astra_tui.model.verdict import Outcome
-from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Proposal
+from astra_tui.playbook.api import WORKLOADS, Evidence, Move, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, OverlappingEdits, apply
 from astra_tui.playbook.edits import replace as replace_node
 from astra_tui.playbook.included import BroughtIn, CannotBring, bring_in
@@ -26,6 +27,9 @@ from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import launched_kernels, lets_of, resolved_on_workloads
 from astra_tui.playbook.moves import all_moves
 from astra_tui.playbook.moves.merge import Merge
+
+Runs = tuple[tuple[object, ...], ...]
+"""What a source runs on each workload of its task: equal parts do the same."""
 
 
 def propose_all(
@@ -57,8 +61,7 @@ def propose_all(
             proposals.append(answer)
         else:
             refusals.append(answer)
-    order = {move.name: move.priority for move in all_moves()}
-    proposals.sort(key=(lambda p: order[p.plan.move]) if evidence.timed else _preference)
+    proposals.sort(key=_order if evidence.timed else _preference)
     for move in _merging(evidence):  # What a round is to merge is neither withdrawn nor settled.
         answer = propose(move, KernelText.read(source), evidence)
         if isinstance(answer, Proposal):
@@ -112,7 +115,7 @@ class Base:
 
     def ask(self, move: Move) -> Proposal | NotApplicable:
         """One move's answer; its plan names lines where they are in the source and its files."""
-        answer = propose(move, self.text, self.evidence)
+        answer = propose(move, self.text, self.evidence, self.runs)
         if isinstance(answer, NotApplicable):
             reason = self.problem or answer.reason
             return NotApplicable(move.name, self.brought.words(reason) if self.brought else reason)
@@ -127,7 +130,20 @@ class Base:
         """Why no workload would show what a proposal is worth, "" where one does: none launches
         what it adds or changes.
         """
-        return _why_unmeasured(proposal.source, self.text.text, self.evidence.task)
+        plan, task = plan_of(proposal.source), self.evidence.task
+        added = {launch.kernel for launch in plan.launches()}
+        added -= {launch.kernel for launch in self.text.plan.launches()}
+        launched = launched_kernels(task, plan)
+        if launched and added and not added & launched:
+            return f"no workload would launch {', '.join(sorted(added))}"
+        if launched and not proposal.reach:
+            return "no workload launches what it would change"
+        return ""
+
+    @cached_property
+    def runs(self) -> Runs:
+        """What the source runs on each workload."""
+        return _what_runs(self.text, self.evidence.task)
 
 
 def propose_as_set(source: str, plan: Plan, evidence: Evidence) -> Proposal | NotApplicable:
@@ -174,8 +190,13 @@ def not_followed(plan: Plan, what: str) -> CannotFollow:
     )
 
 
-def propose(move: Move, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-    """One move's answer for a source; a rewrite that is no valid source becomes a refusal."""
+def propose(
+    move: Move, source: KernelText, evidence: Evidence, runs: Runs | None = None
+) -> Proposal | NotApplicable:
+    """One move's answer for a source; a rewrite that is no valid source becomes a refusal.
+
+    `runs` is what the source runs on each workload, where that is known.
+    """
     broken = next(of_type(source.root, "ERROR"), None) if source.root.has_error else None
     if broken is not None:
         return NotApplicable(move.name, f"line {line_of(broken)}: the grammar does not follow")
@@ -190,6 +211,9 @@ def propose(move: Move, source: KernelText, evidence: Evidence) -> Proposal | No
     problem = _problem(answer.source, source.text, evidence)
     if problem:
         return NotApplicable(move.name, problem)
+    after = _what_runs(KernelText.read(answer.source), evidence.task)
+    runs = runs or _what_runs(source, evidence.task)
+    answer = replace(answer, reach=_reach(runs, after, answer.plan, evidence.task))
     return _with_gain(answer, move, evidence.room) if evidence.timed else answer
 
 
@@ -208,43 +232,61 @@ def _problem(text: str, before: str, evidence: Evidence) -> str:
     return ""
 
 
-def _why_unmeasured(changed: str, source: str, task: KernelTask) -> str:
-    plan = plan_of(changed)
-    added = {launch.kernel for launch in plan.launches()}
-    added -= {launch.kernel for launch in plan_of(source).launches()}
-    launched = launched_kernels(task, plan)
-    if launched and added and not added & launched:
-        return f"no workload would launch {', '.join(sorted(added))}"
-    if launched and _what_runs(source, task) == _what_runs(changed, task):
-        return "no workload launches what it would change"
-    return ""
+def _what_runs(text: KernelText, task: KernelTask) -> Runs:
+    """For each workload its launches, and all code but the kernels that it does not launch."""
+
+    @cache
+    def code(launched: frozenset[str]) -> list[bytes]:
+        left_out = [k.outer for k in text.kernels if k.name not in launched]
+        plan = find_plan(text.text)
+        begin, end = (len(text.text[:at].encode()) for at in (plan.begin, plan.end))
+        gone = [Edit(begin, end, ""), *(replace_node(node, "") for node in left_out)]
+        return apply(text.data, gone).split()
+
+    found = []
+    for launches in resolved_on_workloads(task, text.plan):
+        names = frozenset(launch.kernel.partition("<")[0] for launch in launches)
+        placeless = [dataclasses.replace(launch, place=Place()) for launch in launches]
+        found.append((placeless, code(names)))
+    return tuple(found)
 
 
-def _what_runs(source: str, task: KernelTask) -> tuple[object, ...]:
-    """The launches of the workloads, and all code but the kernels that none of them launches."""
-    text = KernelText.read(source)
-    launches = [
-        [dataclasses.replace(launch, place=Place()) for launch in found]
-        for found in resolved_on_workloads(task, text.plan)
+def _reach(before: Runs, after: Runs, plan: Plan, task: KernelTask) -> float:
+    """The share of the workloads, by their weights, on which something else runs.
+
+    Where a plan names the workloads that use the new code, the others run the old, under whatever
+    name and template arguments.
+    """
+    named = next((p.chosen for p in plan.parameters if p.name == WORKLOADS), None)
+    changed = [
+        workload.weight
+        for workload, old, new in zip(task.workloads, before, after, strict=True)
+        if old != new and (named is None or workload.name in named)
     ]
-    names = {launch.kernel.partition("<")[0] for found in launches for launch in found}
-    left_out = [k.outer for k in text.kernels if k.name not in names]
-    plan = find_plan(source)
-    begin, end = len(source[: plan.begin].encode()), len(source[: plan.end].encode())
-    gone = [Edit(begin, end, ""), *(replace_node(node, "") for node in left_out)]
-    return launches, apply(text.data, gone).split()
+    total = math.fsum(workload.weight for workload in task.workloads)
+    return math.fsum(changed) / total if total else 1.0
+
+
+def _order(proposal: Proposal) -> tuple[bool, int]:
+    """By the priorities of the moves; what is for the lesser part of the workloads comes last."""
+    order = {move.name: move.priority for move in all_moves()}
+    return proposal.reach < 0.5, order[proposal.plan.move]
 
 
 def _preference(proposal: Proposal) -> tuple[float, int, str]:
-    """Larger middle of the predicted speedup first, then lower risk, then by name."""
+    """Larger middle of the predicted speedup first, over all workloads by their weights; then lower
+    risk, then by name.
+    """
     low, high = proposal.plan.prediction.speedup or (1.0, 1.0)
-    middle = math.sqrt(low * high)
+    middle = math.sqrt(low * high) ** proposal.reach
     return -middle, proposal.plan.risk.rank, proposal.plan.move
 
 
 def _with_gain(proposal: Proposal, move: Move, room: float) -> Proposal:
-    """The proposal with what its move can gain, as far as the device leaves room for it."""
-    low, high = (min(gain, max(room, 1.0)) for gain in move.gain)
+    """The proposal with what its move can gain over all workloads, as far as the device leaves room
+    for it: where it reaches only some, they count by their weights.
+    """
+    low, high = (min(gain, max(room, 1.0)) ** proposal.reach for gain in move.gain)
     prediction = replace(proposal.plan.prediction, speedup_low=low, speedup_high=high)
     return replace(proposal, plan=replace(proposal.plan, prediction=prediction))
 

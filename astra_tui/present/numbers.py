@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from astra_tui.model.timing import Ratio
+from astra_tui.model.timing import Ratio, mean_ratio
 
 
 def count(value: int) -> str:
@@ -56,12 +56,14 @@ def speedup(found: Ratio) -> str:
     return f"{ratio(found.value)} [{ratio(found.low, '')}, {ratio(found.high, '')}]"
 
 
-def geometric_mean(ratios: Sequence[float | None]) -> float | None:
+def geometric_mean(
+    ratios: Sequence[float | None], weights: Sequence[float] | None = None
+) -> float | None:
     """The mean of speedups; None unless all of them are known, positive and finite."""
     known = [r for r in ratios if r is not None and 0 < r < math.inf]
     if not known or len(known) < len(ratios):
         return None
-    return math.exp(math.fsum(map(math.log, known)) / len(known))
+    return mean_ratio(known, weights)
 
 
 def percent(share: float, decimals: int = 0) -> str:

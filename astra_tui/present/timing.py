@@ -14,6 +14,7 @@ from astra_tui.model.timing import (
     Ratio,
     Timing,
     WorkloadTiming,
+    mean_name,
 )
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTimes
 from astra_tui.present import document as doc
@@ -109,8 +110,8 @@ def paper_blocks(timing: Timing, names: Names) -> list[doc.Block]:
     title = f"{names.candidate} against {names.base}"
     marks = CaveatMarks.of_timing(timing.workloads)
     rows: list[doc.Row] = [(w.workload, *_paper_cells(w), marks.of(w)) for w in timing.workloads]
-    mean = _mean(map(_paper_ratio, timing.workloads))
-    rows.append(("geometric mean", None, None, mean, None))
+    mean = _mean(map(_paper_ratio, timing.workloads), timing.weights)
+    rows.append((mean_name(timing.weights), None, None, mean, None))
     columns = ("workload", *_times(names), "speedup", "caveats")
     return [
         *doc.paragraphs((doc.Strong(title), f" ({_circumstances(timing)})")),
@@ -131,13 +132,10 @@ def cold_table(timing: Timing, caption: str, names: Names, marks: CaveatMarks) -
     verdict = doc.Badge(words_of(timing.verdict), timing_verdict(timing).tone)
     rows = [cold_row(w, marks) for w in timing.workloads]
     means = _ratio_cells(timing.speedup)
-    by_weights = len({w.weight for w in timing.workloads}) > 1
-    if by_weights:
-        total = sum(w.weight for w in timing.workloads)
-        shares = (percent(w.weight / total, 1) for w in timing.workloads)
+    if len(set(timing.weights)) > 1:
+        shares = (percent(weight / sum(timing.weights), 1) for weight in timing.weights)
         rows = [(f"{row[0]} ({share})", *row[1:]) for row, share in zip(rows, shares, strict=True)]
-    what = "mean by the shares" if by_weights else "geometric mean"
-    rows.append((what, None, None, *means, verdict, *(None,) * 5))
+    rows.append((mean_name(timing.weights), None, None, *means, verdict, *(None,) * 5))
     return paired_table(caption, names, rows)
 
 
@@ -181,11 +179,12 @@ def other_tables(timing: Timing, title: str, names: Names) -> list[doc.Block]:
         (w.workload, *_paired_cells(w.chained), *_paired_cells(w.warm), *_paper_cells(w))
         for w in timed
     ]
-    chained = _mean(w.chained.speedup.value if w.chained else None for w in timed)
-    warm = _mean(w.warm.speedup.value if w.warm else None for w in timed)
-    paper = _mean(map(_paper_ratio, timed))
+    weights = timing.weights
+    chained = _mean((w.chained.speedup.value if w.chained else None for w in timed), weights)
+    warm = _mean((w.warm.speedup.value if w.warm else None for w in timed), weights)
+    paper = _mean(map(_paper_ratio, timed), weights)
     means = (None, None, chained, None), (None, None, warm, None), (None, None, paper)
-    rows.append(("geometric mean", *(cell for mean in means for cell in mean)))
+    rows.append((mean_name(weights), *(cell for mean in means for cell in mean)))
     columns = ["workload"]
     for protocol in ("after itself", "warm", "paper"):
         columns += [f"{protocol} {name}" for name in (*_times(names), "speedup")]
@@ -223,8 +222,8 @@ def _paper_ratio(timing: WorkloadTiming) -> float | None:
     return paper.speedup if paper and paper.candidate_us else None
 
 
-def _mean(ratios: Iterable[float | None]) -> doc.Cell:
-    mean = numbers.geometric_mean(tuple(ratios))
+def _mean(ratios: Iterable[float | None], weights: Sequence[float]) -> doc.Cell:
+    mean = numbers.geometric_mean(tuple(ratios), weights)
     return None if mean is None else doc.number(mean, ratio)
 
 
@@ -364,7 +363,7 @@ def _compared_table(shapes: Sequence[ShapeTimes], source: str, mean: Ratio | Non
             compared = (doc.Code(found.name), *_ratio_cells(found.speedup))
         rows.append((shape.workload, us, *compared))
     means = _ratio_cells(mean) if mean else ("not known", None)
-    rows.append(("geometric mean", None, None, *means))
+    rows.append((mean_name(shape.weight for shape in shapes), None, None, *means))
     columns = "workload", f"{source} us", "fastest shipped", f"its time / {source}", "95 % interval"
     caption = f"{source} against the fastest shipped kernels"
     return doc.table(columns, rows, caption)

@@ -123,6 +123,22 @@ def test_what_was_not_measured_is_left_out(capsys: pytest.CaptureFixture[str]) -
     assert mean.split() == ["geometric", "mean"], "no mean of a part"
 
 
+def test_every_mean_is_by_the_weights_of_the_workloads(capsys: pytest.CaptureFixture[str]) -> None:
+    short, long = TIMING.workloads
+    slow = replace(long, warm=PairedTime(6.0, 6.0, Ratio(1.0, 0.9, 1.1, 40)), weight=3.0)
+    weighted = replace(TIMING, workloads=(short, replace(slow, paper=PaperTime(8.0, 8.0))))
+    lines = [*lines_of(blocks_of(weighted), capsys)]
+    lines += lines_of(paper_blocks(weighted, Names("baseline.cu", "mine.cu")), capsys)
+    assert any(line.startswith("16x4096 (25.0 %)") for line in lines)
+    means = [" ".join(x.split()) for x in lines if x.startswith("weighted geometric mean")]
+    warm, paper = f"{1.2**0.25:.3f}x", f"{1.25**0.25:.3f}x"
+    assert means == [
+        "weighted geometric mean 1.265x [1.260, 1.270] faster",
+        f"weighted geometric mean {warm} {paper}",
+        f"weighted geometric mean {paper}",
+    ]
+
+
 def test_a_voided_workload_says_that_it_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     void = workload("16x4096", TimingVerdict.INCONCLUSIVE, Ratio(1.6, 1.5, 1.7, 40), DRIFTED)
     timing = replace(TIMING, workloads=(void,), verdict=TimingVerdict.INCONCLUSIVE)

@@ -8,6 +8,8 @@ from dataclasses import replace as replace_dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from astra_tui.cuda_source.syntax import text_of
@@ -26,10 +28,10 @@ from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.playbook import Evidence, KernelText, Proposal, all_moves, propose_all
 from astra_tui.playbook.api import room_of
 from astra_tui.playbook.moves.single_turn import SingleTurn
-from astra_tui.playbook.propose import region
+from astra_tui.playbook.propose import propose, region
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.playbook.thread_count import why_count_matters
-from tests.conftest import OracleHere
+from tests.conftest import ROOT, OracleHere
 from tests.engine.test_stops import timing, workload
 from tests.playbook.path import GPU, timed_path
 from tests.playbook.variants import VARIANTS
@@ -269,6 +271,43 @@ def test_a_prediction_is_no_more_than_the_device_leaves(tasks: dict[str, KernelT
     assert "row_grid" in {p.plan.move for p in offered if p.plan.prediction.speedup_high == left}
     unknown = timing(replace(workload("short", 10.0), floor=None))
     assert room_of(unknown) == math.inf
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(0.1, 10), min_size=7, max_size=7), st.sets(st.integers(0, 6)))
+def test_workloads_weigh_in_order_and_prediction(weights: list[float], chosen: set[int]) -> None:
+    """Wide accesses on some workloads alone gain as much of the mean as these weigh."""
+    named = load_task(ROOT / "kernels" / "silu_and_mul")
+    loads = tuple(
+        replace_dataclass(w, weight=x) for w, x in zip(named.workloads, weights, strict=True)
+    )
+    task = replace_dataclass(named, workloads=loads)
+    some = tuple(loads[i].name for i in sorted(chosen)) or (loads[0].name,)
+    evidence = Evidence(task, device=GPU, settings={"workloads": some})
+    (wide,) = (m for m in all_moves() if m.name == "wide_accesses")
+    answer = propose(wide, KernelText.read(_baseline(task)), evidence)
+    assert isinstance(answer, Proposal)
+    share = sum(w.weight for w in loads if w.name in some) / sum(weights)
+    assert answer.reach == pytest.approx(share)
+    assert answer.plan.prediction.speedup == pytest.approx(tuple(g**share for g in wide.gain))
+
+
+def test_what_is_for_few_workloads_comes_last(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    few = {"workloads": (task.workloads[0].name,)}
+    source = _baseline(task)
+
+    def order(weight: float) -> list[str]:
+        first, *others = task.workloads
+        loads = (replace_dataclass(first, weight=weight), *others)
+        weighed = replace_dataclass(task, workloads=loads)
+        evidence = Evidence(weighed, device=GPU, settings=few)
+        return [p.plan.move for p in propose_all(source, evidence)[0]]
+
+    assert order(1.0)[-1] == "wide_accesses"
+    by_priority = order(100.0)
+    assert by_priority[-1] != "wide_accesses"
+    assert set(order(1.0)) == set(by_priority)
 
 
 def test_what_a_sweep_had_among_its_choices_needs_no_round(tasks: dict[str, KernelTask]) -> None:

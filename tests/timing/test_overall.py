@@ -5,12 +5,23 @@ import math
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from astra_tui.gpu.timing.intervals import Floats
 from astra_tui.gpu.timing.overall import geometric_mean, judge_overall
 from astra_tui.gpu.timing.pairing import BadSamples, ratio_of
 from astra_tui.model.dtypes import DType
-from astra_tui.model.timing import Caveat, PairedTime, Ratio, TimingVerdict, WorkloadTiming
+from astra_tui.model.timing import (
+    Caveat,
+    PairedTime,
+    Ratio,
+    TimingVerdict,
+    WorkloadTiming,
+    mean_name,
+    mean_ratio,
+)
+from astra_tui.present import numbers
 
 FASTER, SLOWER, SAME, INCONCLUSIVE = TimingVerdict
 LEAST = 0.003
@@ -160,3 +171,21 @@ def test_weights_count_as_copies_would() -> None:
     assert weighted.value == pytest.approx(geometric_mean([one, one, one, other]).value)
     assert weighted.low < weighted.value < weighted.high
     assert geometric_mean([one, other], weights=[2, 2]) == geometric_mean([one, other])
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 100), st.integers(1, 9)), min_size=1, max_size=8),
+    st.floats(0.1, 10),
+)
+def test_the_mean_of_every_table(found: list[tuple[float, int]], factor: float) -> None:
+    """Copies count as weights do, the unit of weights does not, and it lies among its ratios."""
+    ratios, weights = [r for r, _ in found], [float(w) for _, w in found]
+    mean = mean_ratio(ratios, weights)
+    copies = [ratio for ratio, weight in found for _ in range(weight)]
+    assert mean == pytest.approx(mean_ratio(copies))
+    assert mean == pytest.approx(mean_ratio(ratios, [factor * w for w in weights]))
+    assert min(ratios) * (1 - 1e-9) <= mean <= max(ratios) * (1 + 1e-9)
+    assert mean == pytest.approx(numbers.geometric_mean(ratios, weights))
+    constant = [np.full(6, math.log(ratio)) for ratio in ratios]
+    assert mean == pytest.approx(geometric_mean(constant, resamples=2, weights=weights).value)
+    assert mean_name(weights).startswith("weighted") == (len(set(weights)) > 1)

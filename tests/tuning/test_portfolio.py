@@ -113,8 +113,12 @@ def test_thresholds_move_to_what_is_measured_between() -> None:
 def test_the_default_is_the_best_on_average_of_those_timed_everywhere() -> None:
     some = {w: t for w, t in gains(3, 9.0, 9.0, 9.0, 9.0).items() if w != "16x4096"}
     times = {0: gains(0, 0, 0, 0, 0), 1: gains(1, 5, 5, -1, -1), 3: some}
-    assert best_on_average(times, 0) == 1
-    assert best_on_average({**times, 1: gains(1, 0.4, 0.4, 0.4, 0.4)}, 0) == 0, "within noise"
+    same = dict.fromkeys(times[0], 1.0)
+    assert best_on_average(times, 0, same) == 1
+    noise = {**times, 1: gains(1, 0.4, 0.4, 0.4, 0.4)}
+    assert best_on_average(noise, 0, same) == 0, "within noise"
+    slower = {name: 9.0 for name, gain in times[1].items() if gain.speedup < 1}
+    assert best_on_average(times, 0, same | slower) == 0, "slower where it counts"
 
 
 def test_a_joined_source_launches_each_part_where_its_condition_holds(

@@ -11,7 +11,7 @@ import numpy as np
 from astra_tui.gpu.timing.intervals import CONFIDENCE, Floats, order_statistic_ranks
 from astra_tui.gpu.timing.pairing import BadSamples
 from astra_tui.gpu.timing.verdict import decide
-from astra_tui.model.timing import Ratio, TimingVerdict, WorkloadTiming
+from astra_tui.model.timing import Ratio, TimingVerdict, WorkloadTiming, mean_name, mean_ratio
 
 RESAMPLES = 10_000
 
@@ -51,9 +51,9 @@ def geometric_mean(
     means = np.average(drawn, axis=0, weights=weights)
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
-    value = float(np.average([np.median(w) for w in workloads], weights=weights))
+    value = mean_ratio([math.exp(np.median(w)) for w in workloads], weights)
     rounds = 2 * sum(len(w) for w in workloads)
-    return Ratio(math.exp(value), math.exp(float(low)), math.exp(float(high)), rounds)
+    return Ratio(value, math.exp(float(low)), math.exp(float(high)), rounds)
 
 
 def _resampled_medians(values: Floats, resamples: int, random: np.random.Generator) -> Floats:
@@ -94,7 +94,7 @@ def judge_overall(
     if voided:
         return Overall(TimingVerdict.INCONCLUSIVE, voided)
     verdict = decide(mean, threshold)
-    text = _in_words(mean, threshold, verdict, _mean_of(workloads))
+    text = _in_words(mean, threshold, verdict, mean_name(w.weight for w in workloads))
     lost = tuple(_beyond(workloads, TimingVerdict.SLOWER, largest_loss))
     warm = tuple(_beyond(workloads, TimingVerdict.SLOWER, largest_loss, "warm"))
     gained = tuple(_beyond(workloads, TimingVerdict.FASTER, largest_loss))
@@ -134,11 +134,6 @@ def _difference(ratio: float) -> str:
     if ratio >= 1:
         return f"{100 * (ratio - 1):.1f} % faster"
     return f"{100 * (1 / ratio - 1):.1f} % slower"
-
-
-def _mean_of(workloads: Sequence[WorkloadTiming]) -> str:
-    """What the mean is called: one by weights says so."""
-    return "weighted geometric mean" if len({w.weight for w in workloads}) > 1 else "geometric mean"
 
 
 def _in_words(mean: Ratio, threshold: float, verdict: TimingVerdict, what: str) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from astra_tui.gpu.timing.verdict import MIN_DIFFERENCE
 from astra_tui.model.launch.expression import Binary, Compare, Expression, Integer, Name
+from astra_tui.model.timing import mean_ratio
 
 Dims = Mapping[str, int]
 
@@ -109,20 +111,24 @@ class Portfolio:
     """Trials that pay somewhere and have no part, with the reason."""
 
 
-def best_on_average(times: Gains, own: int) -> int:
+def best_on_average(times: Gains, own: int, weights: Mapping[str, float]) -> int:
     """The trial with the largest geometric mean of speedups over the source itself, which it is
     unless that of the lower bounds lies above what counts.
 
-    Only trials that were timed on all workloads count.
+    `weights` say how much each workload counts. Only trials that were timed on all of them count.
     """
     every = {w for found in times.values() for w in found}
-    least = (1 + MIN_DIFFERENCE) ** len(every)
+
+    def mean(found: Mapping[str, Gain], value: Callable[[Gain], float]) -> float:
+        ratios = [max(value(gain), sys.float_info.min) for gain in found.values()]
+        return mean_ratio(ratios, [weights[name] for name in found])
+
     means = {
-        trial: math.prod(t.speedup for t in found.values())
+        trial: mean(found, lambda gain: gain.speedup)
         for trial, found in times.items()
         if found.keys() == every
         and all(t.valid for t in found.values())
-        and math.prod(t.low for t in found.values()) > least
+        and mean(found, lambda gain: gain.low) > 1 + MIN_DIFFERENCE
     }
     return max(means, key=lambda t: (means[t], -t), default=own)
 

@@ -88,7 +88,7 @@ class Tuner:
         self.bench.options = FINAL
         chosen = tuple(dict.fromkeys((OWN, *finalists(searched), *self._rivals)))
         finals = self._gains(OWN, chosen)
-        default = best_on_average(finals, OWN)
+        default = best_on_average(finals, OWN, {w.name: w.weight for w in self.workloads})
         yield SweepProgress(f"{len(chosen) - 1} measured again")
         gains = finals if default == OWN else self._gains(default, chosen)
         sizes = {w.name: w.dims for w in self.workloads}

@@ -123,6 +123,7 @@ class YardstickTimer:
             fastest={name: shipped for name, (shipped, _) in compared.items()},
             not_timed=self._not_timed(workload),
             gpu_seconds=gpu_seconds,
+            weight=workload.weight,
         )
         yield times, {name: ratios for name, (_, ratios) in compared.items()}
 
