@@ -26,7 +26,7 @@ from environment import RESULTS, ROOT, commit_of, describe
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 
 TOKENS, WIDTH = 16, 4096
 HEADS, HEAD_DIM = 512, 128
@@ -43,7 +43,7 @@ class Kernel:
     name: str
     grid: int
     block: int
-    buffers: tuple[tuple[str, BufferUse, Any], ...]
+    buffers: tuple[tuple[str, ArgumentRole, Any], ...]
     numbers: tuple[int | float, ...]
     shared_bytes: int = 0
 
@@ -63,7 +63,7 @@ def kernels() -> list[Kernel]:
     def halves(*shape: int) -> Any:
         return random.standard_normal(shape).astype(np.float16)
 
-    undefined, read, both = BufferUse.OUT, BufferUse.IN, BufferUse.INOUT
+    undefined, read, both = ArgumentRole.OUT, ArgumentRole.IN, ArgumentRole.INOUT
     activation = (
         ("out", undefined, np.zeros((TOKENS, WIDTH), np.float16)),
         ("in", read, halves(TOKENS, 2 * WIDTH)),

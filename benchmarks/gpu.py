@@ -19,10 +19,9 @@ from astra_tui.gpu.nvml import GpuReader
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.bench import Bench
-from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.measuring import Options
 from astra_tui.lab.on_gpu.opening import Gpu, find_gpu, open_gpu, open_oracle
-from astra_tui.lab.on_gpu.workload import Compiled
+from astra_tui.lab.on_gpu.workload import Compiled, compile_source
 from astra_tui.model.task import KernelTask, find_task
 
 TASKS = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")

@@ -101,6 +101,12 @@ SHORT = 40
 """Lines under which a file needs a reason to be one."""
 
 REASONS = {
+    "gpu/process/main.py": "run by name, in the process that holds a GPU",
+    "gpu/tools.py": "tools.cu for those who may not load the process's side",
+    "processes/exit_with_parent.py": "every command loads it first, and nothing else of the room",
+    "export/templates/_gpu.py": "delivered as it is",
+    "export/templates/_pins.py": "delivered as it is",
+    "export/templates/eager_silu_and_mul.py": "delivered as it is",
     "tui/widgets/diff/alignment_process.py": "run by name, in a process that loads little else",
 }
 """Why a short file of its own is right; by path."""

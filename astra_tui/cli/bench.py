@@ -128,8 +128,8 @@ def _wanted(options: Options) -> _Wanted:
 def _timed(wanted: _Wanted, opened: OpenGpu) -> tuple[Timing, ...]:
     """One timing a candidate. Raises KernelFailed where the GPU could not do it."""
     from astra_tui.lab.on_gpu.bench import Bench
-    from astra_tui.lab.on_gpu.compiling import compile_source
     from astra_tui.lab.on_gpu.measuring import MeasurementFailed
+    from astra_tui.lab.on_gpu.workload import compile_source
 
     versions = [
         compile_source(wanted.task, opened.compiler, opened.device.attributes, text, str(file))

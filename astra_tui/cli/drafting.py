@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from astra_tui.lab.compiler.headers import HeaderTree
 from astra_tui.lab.compiler.toolchain import find_toolchain
 from astra_tui.lab.source_tree import SourceTree, Watch, open_source
 from astra_tui.lab.upstream import task_headers, user_packages
+from astra_tui.model.digest import content_hash
 from astra_tui.model.drafts import OpenPoint
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
@@ -126,14 +126,14 @@ class Drafting:
         for name, content in own.items():
             file = self.folder / name
             there = file.read_bytes() if file.is_file() else content.encode()
-            if there != content.encode() and _digest(there) != self._kept.get(name):
+            if there != content.encode() and content_hash(there) != self._kept.get(name):
                 raise UserError(
                     "it was edited since it was drafted, and a new draft would drop that",
                     file=str(file),
                     hint=f"draft into another folder: astra-tui new OTHER --answers "
                     f"{self.folder / ANSWERS_FILE}",
                 )
-        self._kept = {name: _digest(content.encode()) for name, content in own.items()}
+        self._kept = {name: content_hash(content.encode()) for name, content in own.items()}
         drafted = "".join(f"# drafted {name} {digest}\n" for name, digest in self._kept.items())
         files[ANSWERS_FILE] = f"{drafted}{self.answers.text()}"
         shutil.rmtree(self.folder / "upstream", ignore_errors=True)
@@ -265,10 +265,6 @@ def compile_task(folder: Path) -> tuple[str, ...]:
         f"{task.baseline_file}:{d.line}: {d.message}" if d.line else d.message
         for d in compilation.errors
     )
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:

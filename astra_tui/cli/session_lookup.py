@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, bundled, find_task, list_tasks, load_task
 from astra_tui.model.task.table import TaskError
 from astra_tui.sessions.reading import journal_path
 from astra_tui.sessions.store import DEFAULT_FOLDER, find_session, sessions_folder
-
-_SHORT = 12
 
 
 def saved_session(name: str | None, configured: str | None = None) -> Path:
@@ -117,7 +116,7 @@ def _trusted(named: str, wanted: str, folder: Path, trust: bool) -> tuple[str, K
 def _other_version(task: KernelTask, wanted: str) -> UserError:
     return UserError(
         f"the task {task.name} here is not the one of this session: its hash is "
-        f"{task.hash[:_SHORT]}, and the session ran on {wanted[:_SHORT]}",
+        f"{short(task.hash)}, and the session ran on {short(wanted)}",
         file=str(task.folder),
         hint="results of different task versions are not comparable; name the folder of the "
         "right one: --task FOLDER",

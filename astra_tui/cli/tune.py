@@ -96,8 +96,8 @@ def _tuned(
     """What was found, and the source that it makes."""
     from astra_tui.lab import compiler as compilers
     from astra_tui.lab.on_gpu.bench import Bench
-    from astra_tui.lab.on_gpu.compiling import compile_source
     from astra_tui.lab.on_gpu.measuring import MeasurementFailed
+    from astra_tui.lab.on_gpu.workload import compile_source
     from astra_tui.lab.tuning.search import places, result_of
     from astra_tui.lab.tuning.sweep import SCREENING
     from astra_tui.lab.tuning.trials import compile_trials

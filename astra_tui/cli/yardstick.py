@@ -118,9 +118,9 @@ def _chains(
 ) -> Iterator[ChainTimes]:
     """Raises KernelFailed where the GPU could not do it."""
     from astra_tui.lab.on_gpu.bench import Bench
-    from astra_tui.lab.on_gpu.compiling import compile_source
     from astra_tui.lab.on_gpu.measuring import Chain, MeasurementFailed
     from astra_tui.lab.on_gpu.measuring import Options as Protocols
+    from astra_tui.lab.on_gpu.workload import compile_source
     from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
 
     base, *ours = (

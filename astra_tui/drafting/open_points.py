@@ -18,7 +18,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.task import ArgumentRole
 
 _DTYPES = ("T", *(d.value for d in DType))
-_ROLES = tuple(r.value for r in ArgumentRole if r is not ArgumentRole.SCALAR)
+_ROLES = tuple(r.value for r in ArgumentRole if r.is_input or r.is_output)
 
 
 class OpenPoints:

@@ -68,7 +68,7 @@ class TaskDraft:
     @property
     def written(self) -> tuple[TensorDraft, ...]:
         """The tensors that the operator writes."""
-        return tuple(t for t in self.tensors if t.role in (ArgumentRole.OUT, ArgumentRole.INOUT))
+        return tuple(t for t in self.tensors if t.role.is_output)
 
     @property
     def rows(self) -> str:

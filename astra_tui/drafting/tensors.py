@@ -64,7 +64,7 @@ class TensorDraft:
     @property
     def is_input(self) -> bool:
         """Whether the operator reads what is in it."""
-        return self.role in (ArgumentRole.IN, ArgumentRole.INOUT)
+        return self.role.is_input
 
 
 @dataclass(frozen=True)

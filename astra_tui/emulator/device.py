@@ -31,7 +31,7 @@ from astra_tui.model.counters import Counters
 from astra_tui.model.device import (
     PLAIN,
     Accepts,
-    BufferUse,
+    ArgumentRole,
     DeviceBuffer,
     PackedLaunch,
     RunOutcome,
@@ -385,7 +385,7 @@ class _Call:
         """What shows only at the end: unwritten parts of outputs, bytes changed next to buffers."""
         if self.checked:
             for buffer in self.buffers:
-                missing = self.memory.unwritten(buffer) if buffer.use is BufferUse.OUT else None
+                missing = self.memory.unwritten(buffer) if buffer.use is ArgumentRole.OUT else None
                 if missing is not None:
                     self.findings.append(self._unwritten(buffer, *missing, launches))
         outside = self.memory.red_zones_changed()

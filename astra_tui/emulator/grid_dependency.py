@@ -14,7 +14,7 @@ import numpy as np
 from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.memory import Buffer, GlobalMemory
 from astra_tui.emulator.step import AccessSpec
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 from astra_tui.model.findings import FindingKind
 
 _ADVICE = "call cudaGridDependencySynchronize() before it"
@@ -86,6 +86,6 @@ def dependency_of(
     follows_caller = all(launch.pdl for launch in launches[:number])
     return GridDependency(
         frozenset(
-            b.name for b in buffers if b.use is BufferUse.IN and (b.stable or not follows_caller)
+            b.name for b in buffers if b.use is ArgumentRole.IN and (b.stable or not follows_caller)
         )
     )

@@ -16,7 +16,7 @@ from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.operands import UNSIGNED
 from astra_tui.emulator.places import Pieces, Places
 from astra_tui.emulator.ptx.module import PtxError, Variable
-from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES, BufferUse, DeviceBuffer
+from astra_tui.model.device import BASE_ALIGNMENT, RED_ZONE_BYTES, ArgumentRole, DeviceBuffer
 from astra_tui.model.findings import FindingKind
 
 SHARED_ALIGNMENT = 128
@@ -44,7 +44,7 @@ class Buffer:
     name: str
     begin: int
     end: int
-    use: BufferUse | None
+    use: ArgumentRole | None
     number: int
     """Its place among the buffers of its memory."""
 
@@ -56,7 +56,7 @@ class Buffer:
     @cached_property
     def tracked(self) -> bool:
         """Whether writes to it are allowed, so that races on it are possible."""
-        return self.use in (BufferUse.INOUT, BufferUse.OUT, BufferUse.WORKSPACE)
+        return self.use in (ArgumentRole.INOUT, ArgumentRole.OUT, ArgumentRole.WORKSPACE)
 
 
 def _red_zone(begin: int, end: int) -> Any:

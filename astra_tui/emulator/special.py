@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from astra_tui.model.device import PLAIN, Variation
-from astra_tui.model.occupancy import NO_CLUSTER
+from astra_tui.model.occupancy import H100_MULTIPROCESSORS, NO_CLUSTER
 
 _U32 = np.uint32
 
@@ -50,8 +50,8 @@ _READ: dict[str, Any] = {
     "%laneid": lambda c: c.lane.astype(_U32),
     "%warpid": lambda c: (c.thread // 32).astype(_U32),
     "%nwarpid": lambda c: _U32(64),
-    "%smid": lambda c: (c.block_index % 132).astype(_U32),
-    "%nsmid": lambda c: _U32(132),
+    "%smid": lambda c: (c.block_index % H100_MULTIPROCESSORS).astype(_U32),
+    "%nsmid": lambda c: _U32(H100_MULTIPROCESSORS),
     "%gridid": lambda c: np.uint64(0),
     "%clock": lambda c: _U32(0),
     "%clock_hi": lambda c: _U32(0),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from astra_tui.model.occupancy import H100_MULTIPROCESSORS
 from astra_tui.model.plan import Counter
 from astra_tui.model.timing import WRONG_OUTPUT, Timing, TimingVerdict
 from astra_tui.model.verdict import Comparison, Outcome, Profile, RoundVerdict, WorkloadProfile
 
-MULTIPROCESSORS = 132
-"""Of an H100 SXM (NVIDIA H100 white paper): fewer blocks than that leave some of them idle."""
 MIN_OCCUPANCY = 0.25
 
 _KEY_NAMES = ("sectors", "requests", "warp instructions")
@@ -92,11 +91,13 @@ _Pair = tuple[WorkloadProfile, WorkloadProfile]
 
 
 def _idle(base: Profile, candidate: Profile) -> tuple[_Pair, ...]:
-    """The workloads, before and after, on which multiprocessors go idle that were busy."""
+    """The workloads, before and after, on which multiprocessors go idle that were busy: those of an
+    H100, for which the emulator stands.
+    """
     return tuple(
         (old, new)
         for old, new in zip(base.workloads, candidate.workloads, strict=True)
-        if new.blocks < min(MULTIPROCESSORS, old.blocks)
+        if new.blocks < min(H100_MULTIPROCESSORS, old.blocks)
     )
 
 

@@ -69,8 +69,7 @@ class JournaledCalls:
     def reserve(self, call: int, request: Request) -> Request:
         """Journals what one sending may cost before it is sent. Raises BudgetSpent."""
         from astra_tui.llm import Prices
-        from astra_tui.llm.messages import Usage
-        from astra_tui.llm.prices import cost
+        from astra_tui.llm.messages import Usage, cost
         from astra_tui.llm.streamed import PROMPT_TOKEN_BYTES
 
         assert self._record is not None

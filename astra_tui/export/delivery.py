@@ -25,6 +25,7 @@ from astra_tui.lab.check.layout import TensorLayout, layouts_of, plan_layouts
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import Case
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.export import ExportStep, Framework
 from astra_tui.model.launch.scope import Bindings
@@ -236,7 +237,7 @@ class Adapter:
         name = package_name(self.task)
         archs = [f"{a[3:].rstrip('a')[:-1]}.{a[3:].rstrip('a')[-1]}" for a in self.archs]
         return {
-            "id": f"_{name}_{self.subject.winner.candidate[:12]}",
+            "id": f"_{name}_{short(self.subject.winner.candidate)}",
             "name": name.replace("_", "-"),
             "version": 1,
             "license": "Apache-2.0",

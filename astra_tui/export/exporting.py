@@ -39,6 +39,7 @@ from astra_tui.lab.devices import open_device
 from astra_tui.lab.on_gpu.opening import open_oracle
 from astra_tui.lab.upstream import contents_of, task_headers
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.digest import short
 from astra_tui.model.dtypes import TENSOR_ONLY
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
@@ -61,7 +62,6 @@ waits for those before it, so that a kernel has nothing to wait for."""
 README = "README.md"
 
 _NOT_ASKED = "it was not asked for: --no-check"
-_SHORT = 12
 
 
 @contextmanager
@@ -256,10 +256,10 @@ def _source(winner: Winner, task: KernelTask) -> Source:
     if task.hash != winner.task_hash:
         raise UserError(
             f"this task is not the one of session {winner.session}: its hash is "
-            f"{task.hash[:_SHORT]}, the session ran on {winner.task_hash[:_SHORT]}",
+            f"{short(task.hash)}, the session ran on {short(winner.task_hash)}",
             file=str(task.folder),
         )
-    return read_source(task, winner.text, f"candidate {winner.candidate[:_SHORT]}")
+    return read_source(task, winner.text, f"candidate {short(winner.candidate)}")
 
 
 def require_addresses(task: KernelTask) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case, CheckVerdict
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.state import CandidateState, SessionState
@@ -17,7 +18,6 @@ from astra_tui.sessions.integrity import Session, Trust
 BEST = "best"
 """Names the candidate that the session ended with."""
 
-_SHORT = 12
 _ALTERED = "no figure of it can be relied on; to export it all the same, so marked: --allow-altered"
 
 
@@ -84,7 +84,7 @@ def find_winner(session: Session, candidate: str = BEST, *, allow_altered: bool 
     if not found.correct:
         what = found.check.message if found.check else "it was never checked to the end"
         raise UserError(
-            f"candidate {hash_[:_SHORT]} has not passed its check: {what}",
+            f"candidate {short(hash_)} has not passed its check: {what}",
             file=str(folder),
             hint="only a correct candidate can be exported",
         )
@@ -120,7 +120,7 @@ def _named(state: SessionState, candidate: str, folder: Path) -> str:
     if len(matching) == 1:
         return matching[0]
     problem = "there is no candidate" if not matching else "more than one candidate begins with"
-    known = ", ".join(h[:_SHORT] for h in state.candidates)
+    known = ", ".join(short(h) for h in state.candidates)
     raise UserError(f"{problem} '{candidate}'", file=str(folder), hint=f"candidates: {known}")
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from astra_tui.gpu.faults import finding_of
-from astra_tui.gpu.gpu_process import MODULE, GpuFailure, GpuProcess
+from astra_tui.gpu.gpu_process import MODULE, GpuFailure, GpuProcess, finding_of
 from astra_tui.gpu.hidden_state import hidden_state
 from astra_tui.gpu.messages import CaseBuffer, CaseRan, DeviceFacts, Kernel, RunCase
 from astra_tui.gpu.tools import ToolKernels

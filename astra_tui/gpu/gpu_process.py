@@ -1,9 +1,11 @@
-"""The judge's side of one process that holds the GPU."""
+"""The judge's side of one process that holds a GPU, and of one that only lists them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from astra_tui.gpu.messages import (
@@ -19,8 +21,9 @@ from astra_tui.gpu.messages import (
     encode,
 )
 from astra_tui.gpu.tools import ToolKernels
+from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
-from astra_tui.processes.shared_window import window_fd
+from astra_tui.processes.frames import window_fd
 
 MODULE = "astra_tui.gpu.process.main"
 START_SECONDS = 60.0
@@ -153,3 +156,60 @@ def list_devices(module: str = MODULE) -> tuple[DeviceFacts, ...]:
         return exchange(child, List(), Listed, START_SECONDS).devices
     finally:
         child.close()
+
+
+_DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg")
+"""Of NVIDIA's driver on Linux, and of the one that WSL passes through."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The devices, or why there is none."""
+
+    devices: tuple[DeviceFacts, ...]
+    problem: str = ""
+    has_driver: bool = True
+
+
+def find_devices() -> Found:
+    """The GPUs that CUDA can use here."""
+    if not any(Path(file).exists() for file in _DEVICE_FILES):
+        return Found((), "no NVIDIA driver is loaded", has_driver=False)
+    try:
+        devices = list_devices()
+    except GpuFailure as error:
+        return Found((), str(error))
+    return Found(devices, "" if devices else "the driver shows no device")
+
+
+_KINDS = {
+    2: FindingKind.OUT_OF_RESOURCES,
+    226: FindingKind.HARDWARE,
+    214: FindingKind.HARDWARE,
+    700: FindingKind.GLOBAL_OUT_OF_BOUNDS,
+    701: FindingKind.OUT_OF_RESOURCES,
+    702: FindingKind.HANG,
+    710: FindingKind.ASSERTION,
+    714: FindingKind.HARDWARE,
+    715: FindingKind.TRAP,
+    716: FindingKind.MISALIGNED,
+    717: FindingKind.GLOBAL_OUT_OF_BOUNDS,
+    718: FindingKind.GLOBAL_OUT_OF_BOUNDS,
+    719: FindingKind.TRAP,
+}
+
+_SHARED_REFUSED = "cuFuncSetAttribute: "
+"""Dynamic shared memory is all that is asked for there; the driver says "invalid value"."""
+
+
+def finding_of(error: GpuFailure) -> Finding:
+    """What a failed run says about the candidate."""
+    if isinstance(error, GpuHung):
+        return Finding(FindingKind.HANG, str(error))
+    if isinstance(error, CudaFailed):
+        if str(error).startswith(_SHARED_REFUSED):
+            text = f"more shared memory than a block may have ({error})"
+            return Finding(FindingKind.OUT_OF_RESOURCES, text)
+        kind = _KINDS.get(error.code, FindingKind.LAUNCH_FAILED)
+        return Finding(kind, str(error))
+    return Finding(FindingKind.LAUNCH_FAILED, str(error))

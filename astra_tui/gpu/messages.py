@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from astra_tui.model.device import ArgumentRole
 from astra_tui.model.occupancy import NO_CLUSTER
 from astra_tui.processes.escapes import Targets
 
@@ -86,13 +87,10 @@ class CaseBuffer(msgspec.Struct, frozen=True):
 
 
 class SetBuffer(msgspec.Struct, frozen=True):
-    """A buffer of which there is one in every set: `use` as model.device.BufferUse.
-
-    `fill` is None where nothing is read before it is written.
-    """
+    """A buffer of which there is one in every set; `fill` is None for what is written first."""
 
     name: str
-    use: str
+    use: ArgumentRole
     size: int
     elements: int
     fill: Fill | None = None
@@ -121,7 +119,7 @@ class Open(msgspec.Struct, frozen=True, tag="open"):
     tool_symbols: dict[str, str]
     confine: bool = True
     window: int = -1
-    """Descriptor of the memory into which Fetch puts bytes (processes/shared_window.py)."""
+    """Descriptor of the memory into which Fetch puts bytes (processes/frames.py)."""
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run_case"):

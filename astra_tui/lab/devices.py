@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from astra_tui.gpu.discovery import find_devices
+from astra_tui.gpu.gpu_process import find_devices
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.opening import Gpu, find_gpu, open_gpu

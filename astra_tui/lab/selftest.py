@@ -6,7 +6,7 @@ import numpy as np
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 
 _SOURCE = """
 __global__ void total(int* out, const int* in) {
@@ -36,8 +36,8 @@ def run_on_emulator() -> str:
         kernel, (_BLOCKS, 1, 1), (128, 1, 1), 0, bytes(kernel.parameter_bytes), pointers, 0
     )
     buffers = (
-        DeviceBuffer("out", BufferUse.INOUT, np.zeros(4, np.uint8)),
-        DeviceBuffer("in", BufferUse.IN, numbers.view(np.uint8)),
+        DeviceBuffer("out", ArgumentRole.INOUT, np.zeros(4, np.uint8)),
+        DeviceBuffer("in", ArgumentRole.IN, numbers.view(np.uint8)),
     )
     outcome = Emulator().run(compilation, (launch,), buffers)
     if outcome.findings:

@@ -28,12 +28,12 @@ from astra_tui.lab.devices import Opened, open_device
 from astra_tui.lab.explain.profile import profile_source
 from astra_tui.lab.explain.sass import disassemble
 from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
-from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.hardware_counters import read_source_counters
 from astra_tui.lab.on_gpu.measuring import Chain, MeasurementFailed, Options
 from astra_tui.lab.on_gpu.opening import open_oracle
 from astra_tui.lab.on_gpu.sanitizing import sanitize_source
 from astra_tui.lab.on_gpu.workload import Compiled as Launchable
+from astra_tui.lab.on_gpu.workload import compile_source
 from astra_tui.lab.requests import (
     CaseCount,
     Check,

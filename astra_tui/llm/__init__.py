@@ -29,14 +29,15 @@ from astra_tui.llm.messages import (
     DeltaKind,
     Message,
     OnDelta,
+    Prices,
     Reply,
     Request,
     Speaker,
     ToolCall,
     ToolSpec,
     Usage,
+    cost,
 )
-from astra_tui.llm.prices import Prices, cost
 from astra_tui.llm.recording import Exchange, Recorder, Replayer
 from astra_tui.llm.structured import Answer, ask
 from astra_tui.llm.tools import ToolRun, run_tools

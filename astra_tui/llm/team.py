@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from astra_tui.llm.messages import LLM
-from astra_tui.llm.prices import Prices
+from astra_tui.llm.messages import LLM, Prices
 from astra_tui.llm.roles.asking import Asker
 from astra_tui.llm.roles.coding import follow_edit, mend_code, write_code
 from astra_tui.llm.roles.conversation import Conversation, Memory, OneAgent, SeparateAgents

@@ -19,18 +19,29 @@ RED_ZONE_BYTES = 4096
 BASE_ALIGNMENT = 256
 
 
-class BufferUse(StrEnum):
-    """What the launches of a case may do with a buffer."""
+class ArgumentRole(StrEnum):
+    """What launches may do with an argument. No task has workspaces: they are a plan's."""
 
     IN = "in"
-    INOUT = "inout"
     OUT = "out"
+    INOUT = "inout"
+    SCALAR = "scalar"
     WORKSPACE = "workspace"
+
+    @property
+    def is_input(self) -> bool:
+        """Whether its memory has values before the launches."""
+        return self in (ArgumentRole.IN, ArgumentRole.INOUT)
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the task wants what they leave in its memory."""
+        return self in (ArgumentRole.OUT, ArgumentRole.INOUT)
 
     @property
     def starts_undefined(self) -> bool:
         """Whether reading it before writing it is a fault."""
-        return self in (BufferUse.OUT, BufferUse.WORKSPACE)
+        return self in (ArgumentRole.OUT, ArgumentRole.WORKSPACE)
 
 
 class Content(Protocol):
@@ -58,7 +69,7 @@ class DeviceBuffer:
     """
 
     name: str
-    use: BufferUse
+    use: ArgumentRole
     content: Any
     misalignment: int = 0
     covered: Any = None

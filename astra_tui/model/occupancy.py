@@ -36,10 +36,11 @@ _REGISTER_UNIT = 256
 _SHARED_UNIT = 128
 _WARP_UNIT = 4
 _REGISTERS_PER_THREAD = 255
-_MULTIPROCESSORS = 132
+H100_MULTIPROCESSORS = 132
 _MEMORY_BYTES = 80 << 30
 _LOCAL_BYTES = 512 << 10
-"""Of an H100: multiprocessors, device memory, and the most local memory of one thread."""
+"""Of an H100 SXM (NVIDIA H100 white paper): multiprocessors, device memory, and the most local
+memory of one thread."""
 NO_CLUSTER = (1, 1, 1)
 PORTABLE_CLUSTER = 8
 """Blocks of a cluster that every GPU with clusters takes; more need an attribute of the kernel."""
@@ -116,7 +117,7 @@ def launch_refusal(
             f"{static_shared:,} bytes of static and {dynamic_shared:,} of dynamic shared memory: "
             f"together at most {most:,} fit"
         )
-    resident = _MULTIPROCESSORS * limits.warps * WARP
+    resident = H100_MULTIPROCESSORS * limits.warps * WARP
     most = min(_LOCAL_BYTES, _MEMORY_BYTES // resident)
     if local > most:
         return (

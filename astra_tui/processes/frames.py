@@ -1,8 +1,15 @@
-"""Messages between our processes: a length, then MessagePack. Plain data only, never pickle."""
+"""What goes between our processes: messages, and bytes of outputs in memory that they share.
+
+A message is a length, then MessagePack: plain data only, never pickle. The window is for outputs on
+their way from a GPU to the oracle: one process writes it at the judge's word, another reads it, and
+neither learns more of the other. It takes no memory before it is written.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
+import mmap
 import os
 import select
 import struct
@@ -75,3 +82,22 @@ def _wait(fd: int, event: int, deadline: float | None) -> None:
     poll.register(fd, event)
     if not poll.poll(milliseconds):
         raise TimeoutError
+
+
+WINDOW_BYTES = 1 << 30
+
+
+@functools.cache
+def window_fd() -> int:
+    """The descriptor of this process's window, the same number in children that it is passed to."""
+    fd = os.memfd_create("outputs")
+    os.ftruncate(fd, WINDOW_BYTES)
+    return fd
+
+
+@functools.cache
+def window_bytes(fd: int) -> Any:
+    """The window as a uint8 array; writing to it is seen by all that share it."""
+    import numpy as np
+
+    return np.frombuffer(mmap.mmap(fd, os.fstat(fd).st_size), np.uint8)

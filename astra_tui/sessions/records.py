@@ -6,7 +6,6 @@ it adds to; a list without an end would take quadratic time.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import (
     AnalysisGiven,
     AnyEvent,
@@ -100,7 +100,7 @@ def seal_holds(line: bytes, before: str) -> bool:
 
 
 def _seal(body: bytes, before: str) -> str:
-    return hashlib.sha256(before.encode() + body).hexdigest()[:SEAL_DIGITS]
+    return content_hash(before.encode() + body)[:SEAL_DIGITS]
 
 
 def decode_record(line: bytes) -> Record:

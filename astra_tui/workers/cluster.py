@@ -16,7 +16,7 @@ import dask
 import msgspec
 from distributed import Client, Scheduler, Security
 
-from astra_tui.gpu.discovery import find_devices
+from astra_tui.gpu.gpu_process import find_devices
 from astra_tui.model.errors import DeviceMissing, UserError
 from astra_tui.processes.child import Child
 from astra_tui.workers.jobs import Job, WorkersFailed

@@ -21,7 +21,7 @@ from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
 from astra_tui.model.encoding import decode, encode
 from astra_tui.model.task import Tolerance
-from astra_tui.processes.shared_window import window_bytes, window_fd
+from astra_tui.processes.frames import window_bytes, window_fd
 
 SHAPE = (3, 6)
 TOLERANCES = (

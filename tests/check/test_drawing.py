@@ -21,7 +21,7 @@ from astra_tui.gpu.messages import Fill
 from astra_tui.gpu.tools import tools_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 from astra_tui.model.dtypes import DType
 from astra_tui.model.encoding import decode, encode
 
@@ -192,7 +192,7 @@ def drawn_by_kernel(tool: Compilation, drawn: Fill, seed: int, elements: int, se
     kernel = tool.kernel("draw")
     assert len(parameters) == kernel.parameter_bytes
     launch = PackedLaunch(kernel, (1, sets, 1), (64, 1, 1), 0, parameters, ((0, "out"),), 1)
-    poison = DeviceBuffer("out", BufferUse.OUT, np.full(stride * sets, 0xFF, np.uint8))
+    poison = DeviceBuffer("out", ArgumentRole.OUT, np.full(stride * sets, 0xFF, np.uint8))
     outcome = EMULATOR.run(tool, (launch,), (poison,), checked=False)
     assert not outcome.faults, outcome.faults
     rows = outcome.contents["out"].reshape(sets, stride)[:, :size]

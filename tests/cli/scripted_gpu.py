@@ -17,7 +17,7 @@ import pytest
 
 from astra_tui.cli import main
 from astra_tui.gpu import gpu_process
-from astra_tui.gpu.discovery import Found
+from astra_tui.gpu.gpu_process import Found
 from astra_tui.lab import compiler, devices
 from astra_tui.lab.compiler import Build
 from astra_tui.lab.on_gpu import doctor, opening

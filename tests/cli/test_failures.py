@@ -10,7 +10,7 @@ import pytest
 
 from astra_tui.cli import main
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.gpu.discovery import Found
+from astra_tui.gpu.gpu_process import Found
 from astra_tui.lab.on_gpu import opening
 from astra_tui.model.errors import DeviceMissing, Place, UserError
 from astra_tui.sessions.engines import NotReady

@@ -12,7 +12,7 @@ import numpy as np
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.counters import Counters
-from astra_tui.model.device import PLAIN, BufferUse, DeviceBuffer, PackedLaunch, Variation
+from astra_tui.model.device import PLAIN, ArgumentRole, DeviceBuffer, PackedLaunch, Variation
 from astra_tui.model.findings import Finding
 from astra_tui.model.traffic import ArgumentTraffic
 
@@ -66,8 +66,8 @@ def run_kernel(
             packed[parameter.offset : parameter.offset + parameter.size] = data
             continue
         name = f"a{number}"
-        use = BufferUse.IN if number in read_only else BufferUse.INOUT
-        use = BufferUse.OUT if number in undefined else use
+        use = ArgumentRole.IN if number in read_only else ArgumentRole.INOUT
+        use = ArgumentRole.OUT if number in undefined else use
         array = np.ascontiguousarray(value)
         shapes[name] = array
         pointers.append((parameter.offset, name))

@@ -9,7 +9,7 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch, RunOutcome
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch, RunOutcome
 from astra_tui.model.findings import FindingKind
 
 WAIT = "cudaGridDependencySynchronize();"
@@ -36,10 +36,10 @@ def run(
     data = np.arange(N, dtype=np.float32).view(np.uint8)
     nothing = np.full(4 * N, 0xFF, np.uint8)
     buffers = (
-        DeviceBuffer("out", BufferUse.OUT, nothing),
-        DeviceBuffer("in", BufferUse.IN, data),
-        DeviceBuffer("weight", BufferUse.IN, data, stable=True),
-        DeviceBuffer("work", BufferUse.WORKSPACE, nothing),
+        DeviceBuffer("out", ArgumentRole.OUT, nothing),
+        DeviceBuffer("in", ArgumentRole.IN, data),
+        DeviceBuffer("weight", ArgumentRole.IN, data, stable=True),
+        DeviceBuffer("work", ArgumentRole.WORKSPACE, nothing),
     )
     pointers = tuple((8 * i, b.name) for i, b in enumerate(buffers))
     launches = tuple(

@@ -10,7 +10,7 @@ import pytest
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.compilation import Compilation, CompiledKernel, Resources
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 from astra_tui.model.findings import FindingKind
 from tests.emulator.harness import Ran
 
@@ -38,8 +38,8 @@ def run(compiler: Compiler, parameter: str, body: str, more: int = 3) -> Ran:
     buffers = tuple(
         DeviceBuffer(name, use, array.view(np.uint8))
         for name, use, array in (
-            ("out", BufferUse.INOUT, np.zeros(64, np.float32)),
-            ("in", BufferUse.IN, IN),
+            ("out", ArgumentRole.INOUT, np.zeros(64, np.float32)),
+            ("in", ArgumentRole.IN, IN),
         )
     )
     places = ((0, "out"), (8, "in"))

@@ -18,7 +18,7 @@ from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.layout import device_buffers, layouts_of
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import ResolvedPlan
@@ -110,8 +110,8 @@ def skeleton_of(
     )
     nothing = np.zeros(4 * elements, np.uint8)
     buffers = (
-        DeviceBuffer("out", BufferUse.OUT, nothing, misalignment),
-        DeviceBuffer("in", BufferUse.IN, nothing),
+        DeviceBuffer("out", ArgumentRole.OUT, nothing, misalignment),
+        DeviceBuffer("in", ArgumentRole.IN, nothing),
     )
     plan = WholePlan(Emulator(), compilation.ptx, (launch,), buffers, frozenset({"setp"}))
     offsets = {"out": 4 * np.array(wanted)} if wanted else {}

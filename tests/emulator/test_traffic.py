@@ -19,7 +19,7 @@ from astra_tui.emulator.ptx.module import Location
 from astra_tui.emulator.step import AccessSpec, Flow, Step
 from astra_tui.emulator.traffic import TrafficLog
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.device import BufferUse, DeviceBuffer
+from astra_tui.model.device import ArgumentRole, DeviceBuffer
 from astra_tui.model.traffic import ArgumentTraffic, Waste, WasteKind
 
 from .harness import line_of, run_kernel
@@ -93,7 +93,7 @@ launches = st.lists(st.lists(events, max_size=6), min_size=1, max_size=3)
 def counted(case: list[list[Access]]) -> ArgumentTraffic | None:
     """As the emulator counts; all blocks of a launch run together."""
     data = np.zeros(SIZE, np.uint8)
-    memory = GlobalMemory((DeviceBuffer("a", BufferUse.INOUT, data, BEGIN),), (), 1)
+    memory = GlobalMemory((DeviceBuffer("a", ArgumentRole.INOUT, data, BEGIN),), (), 1)
     log = TrafficLog(memory)
     for launch in case:
         steps = []

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from astra_tui.engine.judging import MULTIPROCESSORS, judge_counters
+from astra_tui.engine.judging import judge_counters
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
+from astra_tui.model.occupancy import H100_MULTIPROCESSORS
 from astra_tui.model.verdict import KernelUse, Outcome, Profile, RoundVerdict, WorkloadProfile
 
-MANY = 4 * MULTIPROCESSORS
+MANY = 4 * H100_MULTIPROCESSORS
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ def test_sectors_decide_before_requests_before_instructions(after: Made, outcome
 @pytest.mark.parametrize(
     ("before", "after", "outcome"),
     [
-        (MANY, MULTIPROCESSORS, Outcome.BETTER),
-        (MANY, MULTIPROCESSORS - 1, Outcome.INCONCLUSIVE),
+        (MANY, H100_MULTIPROCESSORS, Outcome.BETTER),
+        (MANY, H100_MULTIPROCESSORS - 1, Outcome.INCONCLUSIVE),
         (MANY, 1, Outcome.INCONCLUSIVE),
         (8, 8, Outcome.BETTER),
         (8, 7, Outcome.INCONCLUSIVE),

@@ -9,7 +9,7 @@ import numpy as np
 
 from astra_tui.gpu.tools import ToolKernels
 from astra_tui.model.compilation import Compilation, CompiledKernel, Resources
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 from tests.gpu.script import Machine, Script, Scripted
 
 MODULE = "tests.gpu.scripted_process"
@@ -68,6 +68,6 @@ def buffers(count: int = COUNT, misalignment: int = 0) -> tuple[DeviceBuffer, ..
     """An output, poisoned, and an input."""
     poison = np.full(4 * count, 0xFF, np.uint8)
     return (
-        DeviceBuffer("out", BufferUse.OUT, poison, misalignment),
-        DeviceBuffer("source", BufferUse.IN, source_values(count).view(np.uint8)),
+        DeviceBuffer("out", ArgumentRole.OUT, poison, misalignment),
+        DeviceBuffer("source", ArgumentRole.IN, source_values(count).view(np.uint8)),
     )

@@ -68,7 +68,7 @@ class Scripted(msgspec.Struct, frozen=True):
     error: int = 0
     """The error that the kernel dies of; a caller that waits for it is told."""
     trouble: str = ""
-    """What becomes of the process: see faults.py."""
+    """What becomes of the process: see gpu_process.py."""
     spared: int = 0
     """Launches before the first that goes wrong."""
 

@@ -11,7 +11,7 @@ from astra_tui.emulator.device import Emulator
 from astra_tui.gpu.tools import tools_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 from tests.gpu.behaviours import digest_of
 
 STRIDE, SETS = 1024, 2
@@ -32,8 +32,8 @@ def by_kernel(tool: Compilation, data: np.ndarray, size: int) -> np.ndarray:
         tool.kernel("digest"), (2, SETS, 1), (256, 1, 1), 0, parameters, pointers, 1
     )
     buffers = (
-        DeviceBuffer("data", BufferUse.IN, data.reshape(-1)),
-        DeviceBuffer("out", BufferUse.INOUT, np.zeros(8 * SETS, np.uint8)),
+        DeviceBuffer("data", ArgumentRole.IN, data.reshape(-1)),
+        DeviceBuffer("out", ArgumentRole.INOUT, np.zeros(8 * SETS, np.uint8)),
     )
     outcome = Emulator().run(tool, (launch,), buffers, checked=False)
     assert not outcome.faults, outcome.faults

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from astra_tui.gpu import discovery, gpu_process
+from astra_tui.gpu import gpu_process
 from astra_tui.gpu.gpu_process import (
     CudaFailed,
     GpuHung,
@@ -137,27 +137,27 @@ def test_devices_are_listed() -> None:
 def driver_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that has the driver's device file."""
     (tmp_path / "nvidiactl").touch()
-    monkeypatch.setattr(discovery, "_DEVICE_FILES", (str(tmp_path / "nvidiactl"),))
+    monkeypatch.setattr(gpu_process, "_DEVICE_FILES", (str(tmp_path / "nvidiactl"),))
 
 
-def found_by(module: str, monkeypatch: pytest.MonkeyPatch) -> discovery.Found:
-    monkeypatch.setattr(discovery, "list_devices", lambda: list_devices(module))
-    return discovery.find_devices()
+def found_by(module: str, monkeypatch: pytest.MonkeyPatch) -> gpu_process.Found:
+    monkeypatch.setattr(gpu_process, "list_devices", lambda: list_devices(module))
+    return gpu_process.find_devices()
 
 
 def test_without_a_driver_nothing_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discovery, "_DEVICE_FILES", (str(tmp_path / "nothing"),))
+    monkeypatch.setattr(gpu_process, "_DEVICE_FILES", (str(tmp_path / "nothing"),))
     found = found_by("no_such_module", monkeypatch)
-    assert found == discovery.Found((), "no NVIDIA driver is loaded", has_driver=False)
+    assert found == gpu_process.Found((), "no NVIDIA driver is loaded", has_driver=False)
 
 
 @pytest.mark.usefixtures("driver_file")
 def test_a_driver_that_shows_nothing(made_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_up.write_text("from tests.gpu.scripted_process import main\nmain(())\n")
     found = found_by("made_up", monkeypatch)
-    assert found == discovery.Found((), "the driver shows no device")
+    assert found == gpu_process.Found((), "the driver shows no device")
 
 
 @pytest.mark.usefixtures("driver_file")
@@ -173,14 +173,14 @@ def test_a_driver_that_hangs(made_up: Path, monkeypatch: pytest.MonkeyPatch) -> 
     made_up.write_text("import signal\nsignal.pause()\n")
     monkeypatch.setattr(gpu_process, "START_SECONDS", 0.5)
     found = found_by("made_up", monkeypatch)
-    assert found == discovery.Found((), "the GPU process gave no answer in 0.5 s")
+    assert found == gpu_process.Found((), "the GPU process gave no answer in 0.5 s")
 
 
 def find(name: str, monkeypatch: pytest.MonkeyPatch, *capabilities: tuple[int, int]) -> str:
     devices = tuple(
         msgspec.structs.replace(FACTS, ordinal=i, capability=c) for i, c in enumerate(capabilities)
     )
-    found = discovery.Found(devices, "" if devices else "no NVIDIA driver is loaded")
+    found = gpu_process.Found(devices, "" if devices else "no NVIDIA driver is loaded")
     monkeypatch.setattr(opening, "find_devices", lambda: found)
     return f"cuda:{opening.find_gpu(name).ordinal}"
 

@@ -11,8 +11,7 @@ import pytest
 
 from astra_tui.gpu import drawing
 from astra_tui.gpu.device import CudaDevice
-from astra_tui.gpu.discovery import find_devices
-from astra_tui.gpu.gpu_process import CudaFailed, GpuProcess
+from astra_tui.gpu.gpu_process import CudaFailed, GpuProcess, find_devices
 from astra_tui.gpu.messages import Fill, Prepare, Prepared, SetBuffer, Version
 from astra_tui.gpu.tools import tools_source
 from astra_tui.lab.check.oracle import Oracle
@@ -22,7 +21,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.opening import Gpu, open_gpu
 from astra_tui.model.check import CaseOutcome, CheckReport
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch, RunOutcome
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch, RunOutcome
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.task import KernelTask
@@ -121,7 +120,7 @@ def test_a_workspace_that_does_not_fit_leaves_the_process_alive(stand: Stand) ->
     process = GpuProcess(stand.gpu.facts.uuid, stand.gpu.tools)
     cubin = stand.compile(COPY).cubin
     noise = Fill("float32", "normal", 0.0, 1.0, 0.0, ())
-    tensors = (SetBuffer("source", "in", 4 * COUNT, COUNT, noise),)
+    tensors = (SetBuffer("source", ArgumentRole.IN, 4 * COUNT, COUNT, noise),)
     try:
         too_large = Prepare(tensors, (Version(cubin, (), (("work", 1 << 42),)),), 1)
         with pytest.raises(CudaFailed, match=r"CUDA_ERROR_OUT_OF_MEMORY \(2\)") as caught:
@@ -170,7 +169,7 @@ def drawn_by_gpu(stand: Stand, fill: Fill, elements: int, sets: int) -> np.ndarr
     compilation = stand.compiler.compile(tools_source(), ("draw",))
     kernel = compilation.kernel("draw")
     packed = PackedLaunch(kernel, (4, sets, 1), (256, 1, 1), 0, parameters, ((0, "out"),), 1)
-    poison = DeviceBuffer("out", BufferUse.OUT, np.full(stride * sets, 0xFF, np.uint8))
+    poison = DeviceBuffer("out", ArgumentRole.OUT, np.full(stride * sets, 0xFF, np.uint8))
     outcome = stand.device.run(compilation, (packed,), (poison,))
     assert not outcome.findings, outcome.findings
     rows = outcome.contents["out"].reshape(sets, stride)[:, :size]

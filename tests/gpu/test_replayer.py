@@ -25,14 +25,16 @@ from astra_tui.gpu.messages import (
 from astra_tui.gpu.process.driver import DriverError
 from astra_tui.gpu.process.replay import Replayer
 from astra_tui.gpu.process.tools import Tools
-from astra_tui.processes.shared_window import window_bytes, window_fd
+from astra_tui.model.device import ArgumentRole
+from astra_tui.processes.frames import window_bytes, window_fd
 from tests.gpu.kernels import scripted_tools
 from tests.gpu.script import ILLEGAL_ADDRESS, Machine, Script, Scripted
 from tests.gpu.scripted_driver import ScriptedDriver
 
 ELEMENTS = 10
 SEED = 11
-STATE = SetBuffer("state", "inout", 4 * ELEMENTS, ELEMENTS, Fill("float32", "normal", 0, 1, 0, ()))
+NORMAL = Fill("float32", "normal", 0, 1, 0, ())
+STATE = SetBuffer("state", ArgumentRole.INOUT, 4 * ELEMENTS, ELEMENTS, NORMAL)
 QUIET = Machine(noise=0.0, offset_us=6.0)
 
 
@@ -232,9 +234,9 @@ def test_a_fault_in_a_replay_is_told_and_stays() -> None:
 
 # -- producers: what a launch with pdl= follows ----------------------------------------------------
 
-INPUT = SetBuffer("in", "in", 4 * ELEMENTS, ELEMENTS, Fill("float32", "normal", 0, 1, 0, ()))
+INPUT = SetBuffer("in", ArgumentRole.IN, 4 * ELEMENTS, ELEMENTS, NORMAL)
 WEIGHT = msgspec.structs.replace(INPUT, name="weight", stable=True)
-RESULT = SetBuffer("out", "out", 4 * ELEMENTS, ELEMENTS)
+RESULT = SetBuffer("out", ArgumentRole.OUT, 4 * ELEMENTS, ELEMENTS)
 
 
 def dependent(options: dict[str, int], source: str = "in") -> Version:

@@ -12,6 +12,7 @@ from astra_tui.gpu.messages import Fill, SetBuffer
 from astra_tui.gpu.process.driver import DriverError
 from astra_tui.gpu.process.sets import BufferSets
 from astra_tui.gpu.process.tools import Tools
+from astra_tui.model.device import ArgumentRole
 from tests.gpu.kernels import scripted_tools
 from tests.gpu.script import FACTS
 from tests.gpu.scripted_driver import ScriptedDriver
@@ -19,11 +20,11 @@ from tests.gpu.scripted_driver import ScriptedDriver
 NOISE = Fill("float16", "normal", 0.0, 1.0, 0.0, ())
 INDICES = Fill("int32", "integers", 0.0, 9.0, 0.0, ())
 BUFFERS = (
-    SetBuffer("x", "in", 2 * 100, 100, NOISE),
-    SetBuffer("index", "in", 4 * 7, 7, INDICES),
-    SetBuffer("state", "inout", 2 * 33, 33, NOISE),
-    SetBuffer("y", "out", 2 * 300, 300),
-    SetBuffer("nothing", "in", 0, 0, NOISE),
+    SetBuffer("x", ArgumentRole.IN, 2 * 100, 100, NOISE),
+    SetBuffer("index", ArgumentRole.IN, 4 * 7, 7, INDICES),
+    SetBuffer("state", ArgumentRole.INOUT, 2 * 33, 33, NOISE),
+    SetBuffer("y", ArgumentRole.OUT, 2 * 300, 300),
+    SetBuffer("nothing", ArgumentRole.IN, 0, 0, NOISE),
 )
 SETS = 5
 

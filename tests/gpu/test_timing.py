@@ -17,7 +17,7 @@ from astra_tui.gpu.messages import DeviceFacts, Request, Rounds
 from astra_tui.gpu.nvml import EnergyMeter
 from astra_tui.gpu.timing.conclusion import Conclusion, conclude
 from astra_tui.gpu.timing.pairing import PairedRounds
-from astra_tui.gpu.timing.sizes import GraphSize
+from astra_tui.gpu.timing.schedule import GraphSize
 from astra_tui.gpu.timing.verdict import LOOKS
 from astra_tui.gpu.tools import ToolKernels
 from astra_tui.gpu.watch import Watch

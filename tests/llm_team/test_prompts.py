@@ -15,17 +15,22 @@ from msgspec.structs import replace as changed
 from astra_tui.emulator.opcodes import REFUSED
 from astra_tui.engine.judging import _KEY_NAMES
 from astra_tui.gpu.timing.intervals import CONFIDENCE
-from astra_tui.gpu.timing.overall import LARGEST_LOSS
-from astra_tui.gpu.timing.verdict import MIN_DIFFERENCE
+from astra_tui.gpu.timing.verdict import LARGEST_LOSS, MIN_DIFFERENCE
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.llm.roles.coding import coding_prompt
 from astra_tui.llm.roles.conversation import MAX_REMEMBERED, OneAgent, SeparateAgents
 from astra_tui.llm.roles.facts import device_text, measured_text, task_text
-from astra_tui.llm.roles.language import launch_plan_rules, refusals
 from astra_tui.llm.roles.moves import OfferedMoves
 from astra_tui.llm.roles.planning import planning_prompt
 from astra_tui.llm.roles.profiling import profiling_prompt
-from astra_tui.llm.roles.prompts import Data, compose, data_mark, prompt_text
+from astra_tui.llm.roles.prompts import (
+    Data,
+    compose,
+    data_mark,
+    launch_plan_rules,
+    prompt_text,
+    refusals,
+)
 from astra_tui.llm.roles.testing import cases_prompt
 from astra_tui.llm.roles.toolbox import ARGUMENTS
 from astra_tui.model.constraints import Constraint, Origin

@@ -11,7 +11,7 @@ from astra_tui.lab.audit.zoo import read_zoo
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.on_gpu.compiling import compile_source
+from astra_tui.lab.on_gpu.workload import compile_source
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.task import load_task

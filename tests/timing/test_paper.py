@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from astra_tui.gpu.timing.pairing import BadSamples
-from astra_tui.gpu.timing.paper import paper_time
+from astra_tui.gpu.timing.pairing import BadSamples, paper_time
 
 
 def test_means_and_not_medians() -> None:

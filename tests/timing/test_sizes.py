@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.gpu.timing.sizes import (
+from astra_tui.gpu.timing.schedule import (
     L2_MULTIPLE,
     MAX_SETS,
     MAX_WARM_LAUNCHES,

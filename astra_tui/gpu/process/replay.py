@@ -34,12 +34,11 @@ from astra_tui.gpu.messages import (
     Version,
 )
 from astra_tui.gpu.process.case import bind, run_together
-from astra_tui.gpu.process.clock import ClockProbe, queue_delay
 from astra_tui.gpu.process.driver import Driver, Launch
 from astra_tui.gpu.process.producer import CHECKED_PIECES, TIMED_PIECES, ProducedBuffer, Producer
 from astra_tui.gpu.process.sets import NAN, BufferSets
-from astra_tui.gpu.process.tools import Tools
-from astra_tui.processes.shared_window import window_bytes
+from astra_tui.gpu.process.tools import ClockProbe, Tools, queue_delay
+from astra_tui.processes.frames import window_bytes
 
 _ESTIMATE_LAUNCHES = 10
 _HEAD_START_CYCLES = 400_000

@@ -36,8 +36,7 @@ from astra_tui.gpu.process.replay import Replayer
 from astra_tui.gpu.process.tools import Tools
 from astra_tui.processes.escapes import try_escapes
 from astra_tui.processes.exit_with_parent import exit_with_parent
-from astra_tui.processes.frames import FrameError, read_frame, write_frame
-from astra_tui.processes.shared_window import window_bytes
+from astra_tui.processes.frames import FrameError, read_frame, window_bytes, write_frame
 
 EXIT_STICKY = 3
 

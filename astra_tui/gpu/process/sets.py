@@ -9,11 +9,10 @@ from astra_tui.gpu.messages import Fill, Poison, SetBuffer
 from astra_tui.gpu.process.driver import Driver, Launch
 from astra_tui.gpu.process.producer import ProducedBuffer
 from astra_tui.gpu.process.tools import Tools
-from astra_tui.model.device import BASE_ALIGNMENT
+from astra_tui.model.device import BASE_ALIGNMENT, ArgumentRole
 
 _DRAW_BLOCKS, _DRAW_THREADS = 1024, 256
 _DIGEST_BLOCKS, _DIGEST_BYTES = 4096, 16_384
-_WRITTEN = ("out", "inout")
 
 NAN = Poison()
 """All ones: NaN in every type of floats."""
@@ -39,8 +38,8 @@ class BufferSets:
         self.buffers = buffers
         self.count = count
         self.red_zone = red_zone
-        self._slabs: dict[str, int] = {}
-        self._stride: dict[str, int] = {}
+        self._slabs: dict[ArgumentRole, int] = {}
+        self._stride: dict[ArgumentRole, int] = {}
         self._within: dict[str, int] = {}
         self._pristine = 0
         try:
@@ -62,7 +61,9 @@ class BufferSets:
     def produced(self) -> tuple[ProducedBuffer, ...]:
         """What a launch before a call may write: its inputs but for stable ones, its outputs."""
         return tuple(
-            ProducedBuffer(self.address(b, 0), b.size, self._stride[b.use], b.use == "out")
+            ProducedBuffer(
+                self.address(b, 0), b.size, self._stride[b.use], b.use is ArgumentRole.OUT
+            )
             for b in self.buffers
             if not b.stable
         )
@@ -70,7 +71,7 @@ class BufferSets:
     @property
     def restored_bytes(self) -> int:
         """What a restore writes."""
-        return self._stride.get("inout", 0) * self.count
+        return self._stride.get(ArgumentRole.INOUT, 0) * self.count
 
     def restore(self) -> None:
         """Gives arguments that are changed in place their first contents again, in stream order.
@@ -78,13 +79,13 @@ class BufferSets:
         In ascending order, so that the sets that are used first are the first to leave L2.
         """
         if self._pristine:
-            self._driver.copy(self._slabs["inout"], self._pristine, self.restored_bytes)
+            self._driver.copy(self._slabs[ArgumentRole.INOUT], self._pristine, self.restored_bytes)
 
     def poison(self, poison: Poison = NAN) -> None:
         """Fills all outputs, in stream order; by default they become NaN."""
-        if "out" not in self._slabs:
+        if ArgumentRole.OUT not in self._slabs:
             return
-        slab, stride = self._slabs["out"], self._stride["out"]
+        slab, stride = self._slabs[ArgumentRole.OUT], self._stride[ArgumentRole.OUT]
         self._driver.fill(slab, poison.byte, stride * self.count)
         first, last = min(poison.first, self.count), min(poison.last, self.count)
         if first < last and poison.other != poison.byte:
@@ -99,12 +100,14 @@ class BufferSets:
 
     def digest_outputs(self, key: int, target: int, count: int) -> None:
         """Adds a digest of the outputs of each of the first sets to uint64 in device memory."""
-        self._digest([b for b in self.buffers if b.use in _WRITTEN], key, target, count)
+        self._digest([b for b in self.buffers if b.use.is_output], key, target, count)
 
     def digest_inputs(self, key: int, target: int) -> None:
         """Adds a digest of what is only read, of all sets together, to one uint64."""
         for number in range(self.count):
-            self._digest([b for b in self.buffers if b.use == "in"], key, target, 1, number)
+            self._digest(
+                [b for b in self.buffers if b.use is ArgumentRole.IN], key, target, 1, number
+            )
 
     def digest_red_zones(self, key: int, target: int) -> None:
         """Adds a digest of all red zones to one uint64."""
@@ -155,7 +158,7 @@ class BufferSets:
                 self._draw_buffer(buffer, buffer.fill, seed_of(seed, buffer.name))
         self._driver.wait()
         if self._pristine:
-            self._driver.copy(self._pristine, self._slabs["inout"], self.restored_bytes)
+            self._driver.copy(self._pristine, self._slabs[ArgumentRole.INOUT], self.restored_bytes)
         self.poison()
         self._driver.wait()
 

@@ -10,13 +10,10 @@ import numpy as np
 
 from astra_tui.gpu.timing.intervals import CONFIDENCE, Floats, order_statistic_ranks
 from astra_tui.gpu.timing.pairing import BadSamples
-from astra_tui.gpu.timing.verdict import decide
+from astra_tui.gpu.timing.verdict import LARGEST_LOSS, decide
 from astra_tui.model.timing import Ratio, TimingVerdict, WorkloadTiming, mean_name, mean_ratio
 
 RESAMPLES = 10_000
-
-LARGEST_LOSS = 0.02
-"""By how much a single workload may be slower in a candidate that is called faster."""
 
 
 class Overall(NamedTuple):

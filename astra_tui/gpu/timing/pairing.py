@@ -1,13 +1,15 @@
 """From the raw microseconds of graph replays to times a launch and ratios of paired rounds.
 
 The graph G(N) of a version holds N launches, G(2N) twice as many. T(N) and T(2N) are what an event
-pair round one replay reads. The names here: `single` is T(N), `double` is T(2N).
+pair round one replay reads. The names here: `single` is T(N), `double` is T(2N). Last, the
+arithmetic of the Astra paper's protocol (section 4.1), which pairs nothing.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from astra_tui.gpu.timing.intervals import Floats, median_interval
-from astra_tui.model.timing import PairedTime, Ratio
+from astra_tui.model.timing import PairedTime, PaperTime, Ratio
 
 MIN_ROUNDS = 12
 """Rounds (6 mirror pairs) below which the median has no interval of 95 %."""
@@ -201,3 +203,23 @@ def _table(
             f"{f', and {len(bad) - 1} more like it' if len(bad) > 1 else ''}"
         )
     return table
+
+
+WARM_UPS = 20
+LAUNCHES = 100
+
+
+def paper_time(base_us: Sequence[float], candidate_us: Sequence[float]) -> PaperTime:
+    """Arithmetic means of 100 event pairs each, in microseconds, one pair a launch from the host.
+
+    No offset is subtracted: the time of the launch is meant to be in it. Raises
+    BadSamples for another number of launches, which would not be the protocol, and for a time
+    that is not finite and above 0.
+    """
+    for name, times in (("base", base_us), ("candidate", candidate_us)):
+        if len(times) != LAUNCHES:
+            raise BadSamples(f"the paper's protocol has {LAUNCHES} launches; {name}: {len(times)}")
+        for index, time in enumerate(times):
+            if not (math.isfinite(time) and time > 0):
+                raise BadSamples(f"launch {index} of the {name} took {time} us")
+    return PaperTime(statistics.fmean(base_us), statistics.fmean(candidate_us))

@@ -13,6 +13,9 @@ from astra_tui.model.timing import Ratio, TimingVerdict
 MIN_DIFFERENCE = 0.003
 """No smaller difference counts, however quiet the machine."""
 
+LARGEST_LOSS = 0.02
+"""By how much a single workload may be slower in a candidate that is called faster."""
+
 LOOKS = (40, 60, 100, 140, 200, 280, 400)
 """Rounds after which it is decided whether to continue."""
 

@@ -84,8 +84,8 @@ class Gate:
         """
         from astra_tui.gpu.timing.verdict import LOOKS
         from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
-        from astra_tui.lab.on_gpu.compiling import compile_source
         from astra_tui.lab.on_gpu.measuring import MeasurementFailed, Options
+        from astra_tui.lab.on_gpu.workload import compile_source
 
         self._open(folder)
         gpu, task, device = self._device.gpu, self._task, self._device.device

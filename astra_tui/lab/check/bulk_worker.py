@@ -17,7 +17,7 @@ from astra_tui.lab.check.bulk import BulkAnswer, BulkInput, BulkJob, BulkOutput,
 from astra_tui.lab.check.judge import overflow_bounds
 from astra_tui.model.dtypes import DType
 from astra_tui.model.encoding import codes, encode, narrow_values, rounding_reach
-from astra_tui.processes.shared_window import window_bytes
+from astra_tui.processes.frames import window_bytes
 
 _DRAWN_AT_ONCE = 1 << 20
 _ALIGNMENT = 256

@@ -33,7 +33,8 @@ from astra_tui.lab.check.layout import PADDING_BYTE, TensorLayout, layouts_of
 from astra_tui.lab.check.paths import far_remedy
 from astra_tui.model.check import FAR, Case, CaseOutcome, FullSizeResult, OutputError, OutputShare
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch, Sides
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch, Sides
+from astra_tui.model.digest import content_hash
 from astra_tui.model.encoding import raw_dtype
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.launch import ResolvedPlan
@@ -294,7 +295,7 @@ class FullSize:
 
     def _steps_of_block(self) -> int:
         """The fewest steps of a block, where all blocks together store the outputs."""
-        stores = sum(b.size for b in self.plan.places.buffers if b.use is BufferUse.OUT) // 16
+        stores = sum(b.size for b in self.plan.places.buffers if b.use is ArgumentRole.OUT) // 16
         threads = sum(math.prod((*launch.grid, *launch.block)) for launch in self.plan.launches)
         return _STEPS_OF_STORE * stores // max(threads, 1)
 
@@ -336,7 +337,7 @@ class FullSize:
         buffers = [self._buffer(layout) for layout in self.layouts.values()]
         for workspace in resolved.workspaces:
             size = math.prod(workspace.shape) * workspace.dtype.size
-            buffers.append(DeviceBuffer(workspace.name, BufferUse.WORKSPACE, _Undefined(size)))
+            buffers.append(DeviceBuffer(workspace.name, ArgumentRole.WORKSPACE, _Undefined(size)))
         accepts = accepts_of(self.task, self.source)
         plan = WholePlan(self.device, compilation.ptx, launches, tuple(buffers), roots, accepts)
         pieces = sum(b.size for b in plan.places.buffers if b.tracked) // plan.store_granule
@@ -362,7 +363,7 @@ class FullSize:
 
     def _buffer(self, layout: TensorLayout) -> DeviceBuffer:
         argument = layout.argument
-        use = BufferUse(argument.role.value)
+        use = argument.role
         content: Any = _Undefined(layout.elements * layout.dtype.size)
         if argument.is_read:
             content = _Drawn(self.inputs, self.case, layout)
@@ -428,7 +429,7 @@ class FullSize:
         maps = [g.stores for g in self.grids]
         for argument in self.task.outputs:
             buffer = self.plan.tracked(argument.name)
-            if buffer.use is not BufferUse.OUT or not buffer.size:
+            if buffer.use is not ArgumentRole.OUT or not buffer.size:
                 continue
             missing = first_missing(maps, buffer)
             layout = self.layouts[argument.name]
@@ -574,7 +575,7 @@ class FullSize:
             written = {a.name: self._written(sampled, a, rows) for a in self.task.outputs}
             for name, part in written.items():
                 judged[name] += int(part.where.sum())
-            digest = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
+            digest = content_hash(rows.tobytes())[:16]
             case = msgspec.structs.replace(
                 self.case, name=f"{self.case.name}, rows {digest}", dims=self._dims(len(rows))
             )

@@ -11,7 +11,7 @@ import numpy as np
 
 from astra_tui.lab.check.inputs import Inputs
 from astra_tui.model.check import Case
-from astra_tui.model.device import BufferUse, DeviceBuffer
+from astra_tui.model.device import ArgumentRole, DeviceBuffer
 from astra_tui.model.dtypes import DType
 from astra_tui.model.encoding import encode, raw_dtype
 from astra_tui.model.launch.resolve import ResolvedWorkspace
@@ -24,8 +24,6 @@ POISON_SENTINEL = "sentinel"
 _SENTINEL = -123.0
 PADDING_BYTE = 0xA5
 """What lies between rows."""
-
-_USES = {"in": BufferUse.IN, "inout": BufferUse.INOUT, "out": BufferUse.OUT}
 
 
 @dataclass(frozen=True)
@@ -105,14 +103,14 @@ def device_buffers(
         count = math.prod(workspace.shape)
         buffers.append(
             DeviceBuffer(
-                workspace.name, BufferUse.WORKSPACE, _poison(count, workspace.dtype, poison)
+                workspace.name, ArgumentRole.WORKSPACE, _poison(count, workspace.dtype, poison)
             )
         )
     return tuple(buffers)
 
 
 def _tensor_buffer(name: str, layout: TensorLayout, inputs: Inputs, poison: str) -> DeviceBuffer:
-    use = _USES[layout.argument.role.value]
+    use = layout.argument.role
     raw = raw_dtype(layout.dtype)
     covered = None
     if layout.is_contiguous:

@@ -23,7 +23,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.processes.escapes import Targets
-from astra_tui.processes.shared_window import window_fd
+from astra_tui.processes.frames import window_fd
 
 START_SECONDS = 120.0
 CASE_SECONDS = 120.0

@@ -9,7 +9,6 @@ arguments, static_assert, `if constexpr`) is no condition of a running kernel.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from pathlib import Path
 from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import ancestors, declared_name, parse_comparisons, text_of
+from astra_tui.model.digest import content_hash
 
 _HEADER = Path(__file__).with_name("note.h")
 """What a condition reports itself by; NAME stands for a name that the source does not have."""
@@ -74,7 +74,7 @@ class Condition:
     @property
     def key(self) -> str:
         """What it is called where lines may move: a hash of its text and its function."""
-        return hashlib.sha256(f"{self.function}\0{self.text}".encode()).hexdigest()[:10]
+        return content_hash(f"{self.function}\0{self.text}")[:10]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def instrument(source: str, dropped_lines: frozenset[int] = frozenset()) -> Inst
     them otherwise. Line numbers stay as they are.
     """
     # A source cannot hold a name that its own hash is part of, so it cannot know that it reports.
-    name = "astra_seen_" + hashlib.sha256(source.encode()).hexdigest()[:16]
+    name = "astra_seen_" + content_hash(source)[:16]
     found = _Found(name)
     data = source.encode()
     _Walk(found, data, 0, 0, "").visit(_tree(source))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from astra_tui.gpu.device import CudaDevice
-from astra_tui.gpu.discovery import find_devices
-from astra_tui.gpu.gpu_process import GpuFailure, GpuProcess
+from astra_tui.gpu.gpu_process import GpuFailure, GpuProcess, find_devices
 from astra_tui.gpu.launcher.tools import tool_version
 from astra_tui.gpu.messages import DeviceFacts, Escapes, TryEscapes
 from astra_tui.gpu.ncu import may_read_counters
@@ -15,11 +14,11 @@ from astra_tui.gpu.nvml import GpuReader
 from astra_tui.gpu.timing.verdict import minimum_detectable
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.on_gpu.bench import Bench
-from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.hardware_counters import find_ncu
 from astra_tui.lab.on_gpu.measuring import MeasurementFailed, Options
 from astra_tui.lab.on_gpu.opening import OLDEST, Gpu, open_gpu, open_oracle
 from astra_tui.lab.on_gpu.sanitizing import find_sanitizer
+from astra_tui.lab.on_gpu.workload import compile_source
 from astra_tui.model.environment import Health, Probe
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import find_task

@@ -23,10 +23,10 @@ from astra_tui.gpu.messages import (
     Version,
 )
 from astra_tui.gpu.timing.pairing import PairedRounds
-from astra_tui.gpu.timing.schedule import mirrored_orders, takes_single
-from astra_tui.gpu.timing.sizes import GraphSize, cold_size
+from astra_tui.gpu.timing.schedule import GraphSize, cold_size, mirrored_orders, takes_single
 from astra_tui.gpu.tools import ToolKernels
 from astra_tui.lab.cache import ContentCache, content_key
+from astra_tui.model.device import ArgumentRole
 from astra_tui.model.timing import Caveat, Floor
 
 ROUNDS = 20
@@ -102,8 +102,8 @@ class Floors:
         vectors = max(1, compulsory_bytes // (2 * _VECTOR))
         half = vectors * _VECTOR
         buffers = (
-            SetBuffer("in", "in", half, half // 2, _NOISE),
-            SetBuffer("out", "out", half, half // 2),
+            SetBuffer("in", ArgumentRole.IN, half, half // 2, _NOISE),
+            SetBuffer("out", ArgumentRole.OUT, half, half // 2),
         )
         versions = (
             self._copy("copy16x1", 1, vectors),

@@ -18,9 +18,8 @@ from astra_tui.gpu.ncu.permission import REMEDY, may_read_counters
 from astra_tui.gpu.ncu.table import NoTable, Row, messages, read_table, unknown_metrics
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import Opened
-from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.watched_case import case_to_watch
-from astra_tui.lab.on_gpu.workload import Compiled
+from astra_tui.lab.on_gpu.workload import Compiled, compile_source
 from astra_tui.model.check import Case
 from astra_tui.model.counters import LaunchCounters, NcuReport
 from astra_tui.model.device import PackedLaunch

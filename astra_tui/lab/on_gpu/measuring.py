@@ -31,10 +31,15 @@ from astra_tui.gpu.messages import (
 from astra_tui.gpu.process.producer import TIMED_BYTES
 from astra_tui.gpu.timing.conclusion import Conclusion, conclude
 from astra_tui.gpu.timing.intervals import Floats
-from astra_tui.gpu.timing.pairing import MIN_ROUNDS, BadSamples, PairedRounds
-from astra_tui.gpu.timing.paper import paper_time
-from astra_tui.gpu.timing.schedule import mirrored_orders, takes_single, takes_stale
-from astra_tui.gpu.timing.sizes import GraphSize, cold_size, warm_size
+from astra_tui.gpu.timing.pairing import MIN_ROUNDS, BadSamples, PairedRounds, paper_time
+from astra_tui.gpu.timing.schedule import (
+    GraphSize,
+    cold_size,
+    mirrored_orders,
+    takes_single,
+    takes_stale,
+    warm_size,
+)
 from astra_tui.gpu.timing.stability import outputs_caveat, poisons_caveat
 from astra_tui.gpu.watch import Watch
 from astra_tui.lab.check.judge import Allowance
@@ -43,7 +48,7 @@ from astra_tui.lab.on_gpu.floors import Floors, floor_caveats
 from astra_tui.lab.on_gpu.verifying import Judged, WholeOutputs
 from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers
 from astra_tui.model.check import OutputError
-from astra_tui.model.device import has_float_atomics
+from astra_tui.model.device import ArgumentRole, has_float_atomics
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import (
     WRONG_OUTPUT,
@@ -557,7 +562,7 @@ class _Run:
 
     def _repeats_itself(self) -> bool:
         """Whether launches on one set give the same again: nothing is changed in place."""
-        return all(b.use != "inout" for b in self.buffers.buffers)
+        return all(b.use is not ArgumentRole.INOUT for b in self.buffers.buffers)
 
     def _paper(self) -> dict[int, PaperTime]:
         """One version after the other, as the paper does."""

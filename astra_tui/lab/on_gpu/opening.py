@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from astra_tui.gpu.discovery import find_devices
+from astra_tui.gpu.gpu_process import find_devices
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.gpu.tools import EXPRESSIONS, SOURCE, ToolKernels, tools_source
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable

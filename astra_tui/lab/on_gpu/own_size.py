@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from astra_tui.gpu.device import BEFORE_WAIT, CudaDevice
-from astra_tui.gpu.faults import finding_of
-from astra_tui.gpu.gpu_process import GpuFailure, GpuProcess
+from astra_tui.gpu.gpu_process import GpuFailure, GpuProcess, finding_of
 from astra_tui.gpu.messages import Drop, Dropped, Prepare, Prepared, RunSets, SetsRan
 from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.oracle import Oracle

@@ -16,9 +16,8 @@ from astra_tui.gpu.sanitizer.records import Log, read_log
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.devices import Opened
-from astra_tui.lab.on_gpu.compiling import compile_source
 from astra_tui.lab.on_gpu.watched_case import case_to_watch
-from astra_tui.lab.on_gpu.workload import Compiled
+from astra_tui.lab.on_gpu.workload import Compiled, compile_source
 from astra_tui.model.check import Case
 from astra_tui.model.findings import (
     SanitizerReport,

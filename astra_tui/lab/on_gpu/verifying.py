@@ -16,7 +16,7 @@ from astra_tui.lab.on_gpu.workload import WorkloadBuffers
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
-from astra_tui.processes.shared_window import WINDOW_BYTES, window_fd
+from astra_tui.processes.frames import WINDOW_BYTES, window_fd
 
 SECONDS = 60.0
 ORACLE_BYTES = 4 << 30

@@ -1,4 +1,7 @@
-"""One workload as the GPU process wants it: buffers that it draws itself, and bound versions."""
+"""One workload as the GPU process wants it: buffers that it draws itself, and bound versions.
+
+The sources of versions are compiled for all workloads on which they are to be timed.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,17 @@ from astra_tui.gpu.device import kernels_of
 from astra_tui.gpu.messages import SetBuffer, Version
 from astra_tui.lab.check.binding import bind_launch
 from astra_tui.lab.check.bulk import BulkInput
-from astra_tui.lab.check.execution import Source, resolve_case
+from astra_tui.lab.check.execution import Source, read_source, resolve_case
 from astra_tui.lab.check.inputs import fill_of, scalars_of
+from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.layout import layouts_of
+from astra_tui.lab.check.suite import build_suite
+from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
+from astra_tui.model.device import ArgumentRole
 from astra_tui.model.dtypes import DType
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import Place, UserError
 from astra_tui.model.launch import Refused
 from astra_tui.model.launch.expression import Name, names_in
 from astra_tui.model.task import Argument, KernelTask, Workload
@@ -45,7 +52,7 @@ class WorkloadBuffers:
     @property
     def set_bytes(self) -> int:
         """Bytes of one set, what is changed in place counted twice."""
-        return sum(b.size * (2 if b.use == "inout" else 1) for b in self.buffers)
+        return sum(b.size * (2 if b.use is ArgumentRole.INOUT else 1) for b in self.buffers)
 
     def bind(self, compiled: Compiled, attributes: Mapping[str, int]) -> Version:
         """A version's launches on this workload. Raises UserError when its plan refuses it."""
@@ -118,9 +125,34 @@ class WorkloadBuffers:
             fill = fill_of(self.task, self.case, argument.name)
         return SetBuffer(
             argument.name,
-            argument.role.value,
+            argument.role,
             layout.elements * layout.dtype.size,
             layout.elements * layout.dtype.per_item,
             fill,
             argument.stable,
         )
+
+
+def compile_source(
+    task: KernelTask,
+    compiler: Compiler,
+    attributes: Mapping[str, int],
+    text: str,
+    file: str,
+    *,
+    whole: bool = True,
+) -> Compiled:
+    """A source with the kernels of all workloads, and of its suite unless not `whole`, on a device
+    with `attributes`.
+
+    Raises PlanError for a bad launch plan, UserError with the first error of the compiler.
+    """
+    source = read_source(task, text, file)
+    cases = (*(build_suite(task) if whole else ()), *workload_cases(task))
+    names = kernels_to_compile(task, source, cases, attributes)
+    compilation = compiler.compile(text, names)
+    if not compilation.ok:
+        first = compilation.errors[0]
+        place = Place(first.line, first.column)
+        raise UserError(f"it does not compile: {first.message}", file=file, place=place)
+    return Compiled(source, compilation)

@@ -15,8 +15,7 @@ from astra_tui.emulator.ptx.module import PtxError
 from astra_tui.emulator.ptx.parser import parse_ptx
 from astra_tui.gpu.messages import Kernel
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.on_gpu.compiling import compile_source
-from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers
+from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers, compile_source
 from astra_tui.lab.tuning.device_model import LaunchWork, code_of, predicted_us
 from astra_tui.lab.tuning.search import Candidates
 from astra_tui.model.digest import content_hash

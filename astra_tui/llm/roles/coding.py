@@ -21,8 +21,14 @@ from astra_tui.llm.roles.facts import (
     task_text,
     timing_text,
 )
-from astra_tui.llm.roles.language import launch_plan_rules, refusals
-from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
+from astra_tui.llm.roles.prompts import (
+    Data,
+    clipped,
+    compose,
+    launch_plan_rules,
+    prompt_text,
+    refusals,
+)
 from astra_tui.llm.roles.toolbox import Toolbox, open_toolbox, tools_text
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.model.author import Author, AuthorKind

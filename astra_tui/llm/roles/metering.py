@@ -9,8 +9,17 @@ from typing import Protocol
 import msgspec
 
 from astra_tui.llm.errors import LLMError, Truncated
-from astra_tui.llm.messages import LLM, Attempts, OnDelta, Reply, Request, ToolCall, Usage
-from astra_tui.llm.prices import Prices, cost
+from astra_tui.llm.messages import (
+    LLM,
+    Attempts,
+    OnDelta,
+    Prices,
+    Reply,
+    Request,
+    ToolCall,
+    Usage,
+    cost,
+)
 from astra_tui.model.team import BudgetSpent
 
 

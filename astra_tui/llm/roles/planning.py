@@ -19,9 +19,15 @@ from astra_tui.llm.roles.facts import (
     task_text,
     tried_text,
 )
-from astra_tui.llm.roles.language import refused_features
 from astra_tui.llm.roles.moves import OfferedMoves, offered_moves
-from astra_tui.llm.roles.prompts import Data, clipped, compose, numbered, prompt_text
+from astra_tui.llm.roles.prompts import (
+    Data,
+    clipped,
+    compose,
+    numbered,
+    prompt_text,
+    refused_features,
+)
 from astra_tui.llm.roles.toolbox import open_toolbox, tools_text
 from astra_tui.model.author import Author
 from astra_tui.model.citations import METRICS

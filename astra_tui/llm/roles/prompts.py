@@ -3,6 +3,9 @@
 Kernel sources, logs, notes and what models wrote may hold sentences that address the model. They
 stand between marks that nothing inside can close; the system prompt says that they are data. No
 prompt can stop a model from obeying them all the same: what protects is that models decide nothing.
+
+What code has to keep to follows from tables: the launch plan's language from those that parse it,
+what the emulator refuses from its own, by docs/generate.py.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from importlib.resources import files
 from string import Template
 
 from astra_tui.model.digest import content_hash
+from astra_tui.model.launch.parser import MAX_STEPS
+from astra_tui.model.launch.scope import DEVICE_ATTRIBUTES, FUNCTIONS
 
 MARK_LENGTH = 12
 NOTHING = "(none)"
@@ -73,3 +78,25 @@ def _block(data: Data, mark: str) -> str:
         return NOTHING
     text = data.text.removesuffix("\n")
     return f'<data id="{mark}" kind="{data.kind}">\n{text}\n</data id="{mark}">'
+
+
+@cache
+def launch_plan_rules() -> str:
+    """The language of launch plans."""
+    return Template(prompt_text("launch_plan")).substitute(
+        example=prompt_text("launch_example").strip(),
+        grammar=prompt_text("launch_grammar"),
+        functions="; ".join(FUNCTIONS.values()),
+        attributes=", ".join(DEVICE_ATTRIBUTES),
+        steps=MAX_STEPS,
+    )
+
+
+def refusals() -> str:
+    """Instructions that the emulator does not run, and what to do, one reason a line."""
+    return prompt_text("refused_instructions").rstrip()
+
+
+def refused_features() -> str:
+    """The same in one line, for a planner."""
+    return prompt_text("refused_features").rstrip()

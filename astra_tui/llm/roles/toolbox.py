@@ -14,9 +14,15 @@ from astra_tui.llm.errors import BadAnswer
 from astra_tui.llm.fences import read_whole_file
 from astra_tui.llm.messages import Json, ToolSpec
 from astra_tui.llm.roles.facts import counters_text, device_text, hot_places
-from astra_tui.llm.roles.language import launch_plan_rules, refusals
 from astra_tui.llm.roles.moves import OfferedMoves
-from astra_tui.llm.roles.prompts import clipped, compose, in_words, prompt_text
+from astra_tui.llm.roles.prompts import (
+    clipped,
+    compose,
+    in_words,
+    launch_plan_rules,
+    prompt_text,
+    refusals,
+)
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.llm.tools import Handler
 from astra_tui.model.check import CaseResult, Checked

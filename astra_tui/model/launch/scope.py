@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from astra_tui.model.dtypes import DType
+from astra_tui.model.occupancy import H100_MULTIPROCESSORS
 
 MAX_INTEGER = (1 << 63) - 1
 
@@ -24,7 +25,7 @@ FUNCTIONS = {
 
 DEVICE_ATTRIBUTES: Mapping[str, int] = MappingProxyType(
     {
-        "sm_count": 132,
+        "sm_count": H100_MULTIPROCESSORS,
         "warp_size": 32,
         "max_threads_per_block": 1024,
         "max_threads_per_sm": 2048,

@@ -1,5 +1,6 @@
 """The kernel task: an operator's contract, its workloads, and how its results are judged."""
 
+from astra_tui.model.device import ArgumentRole
 from astra_tui.model.findings import Acceptance
 from astra_tui.model.task.loader import load_task, parse_task
 from astra_tui.model.task.locate import Found, bundled, find_task, list_tasks
@@ -7,7 +8,6 @@ from astra_tui.model.task.table import TaskError
 from astra_tui.model.task.task import (
     NAME_RULE,
     Argument,
-    ArgumentRole,
     Dimension,
     ExtraCase,
     KernelTask,

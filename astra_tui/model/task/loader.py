@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from astra_tui.model.device import ArgumentRole
 from astra_tui.model.dtypes import FLOATS, NUMBERS, TENSOR_ONLY, DType, NumberKind
 from astra_tui.model.errors import Place, nearest
 from astra_tui.model.findings import ACCEPTABLE, Acceptance
@@ -23,7 +24,6 @@ from astra_tui.model.task.table import Table, TaskError, line_of, shown_path
 from astra_tui.model.task.task import (
     NAME_RULE,
     Argument,
-    ArgumentRole,
     Dimension,
     ExtraCase,
     KernelTask,
@@ -42,6 +42,7 @@ FLOOR_SIZES = (1, 2, 3, 7, 8, 31, 32, 33, 64, 111, 128, 257, 613)
 """Sizes to try for a dimension whose task names none: tiny, odd, prime, around a warp."""
 
 _DTYPES: Mapping[str, DType | None] = {ELEMENT_TYPE: None, **{d.value: d for d in DType}}
+_ROLES = {r.value: r for r in ArgumentRole if r is not ArgumentRole.WORKSPACE}
 _SPECIAL = {"nan", "inf", "-inf"}
 _PLANTED = {*_SPECIAL, "-0", "limit"}
 _WHOLE_KINDS = (ValueKind.INTEGERS, ValueKind.ARANGE, ValueKind.OFFSETS)
@@ -195,7 +196,7 @@ class _Loader:
                 entry.fail(f"'{name}' is a dimension already")
             if "role" not in entry.data:
                 entry.fail("this argument has no role", hint="role = in, out, inout or scalar")
-            role = entry.choice("role", {r.value: r for r in ArgumentRole})
+            role = entry.choice("role", _ROLES)
             if role is ArgumentRole.SCALAR:
                 args[name] = self._scalar(name, role, entry)
             else:

@@ -8,13 +8,13 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 
+from astra_tui.model.device import ArgumentRole
 from astra_tui.model.dtypes import DType, item_shape
 from astra_tui.model.findings import Acceptance
 from astra_tui.model.launch.evaluate import Evaluator
@@ -26,15 +26,6 @@ from astra_tui.model.task.upstream import Upstream
 from astra_tui.model.values import Distinct, ValueKind, Values
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
-
-
-class ArgumentRole(StrEnum):
-    """What a kernel may do with an argument."""
-
-    IN = "in"
-    OUT = "out"
-    INOUT = "inout"
-    SCALAR = "scalar"
 
 
 @dataclass(frozen=True)
@@ -91,12 +82,12 @@ class Argument:
     @property
     def is_read(self) -> bool:
         """Whether the operator reads it."""
-        return self.role in (ArgumentRole.IN, ArgumentRole.INOUT)
+        return self.role.is_input
 
     @property
     def is_written(self) -> bool:
         """Whether the operator's results appear in it."""
-        return self.role in (ArgumentRole.OUT, ArgumentRole.INOUT)
+        return self.role.is_output
 
 
 @dataclass(frozen=True)

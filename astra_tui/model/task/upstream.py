@@ -8,7 +8,6 @@ changes nothing, because the hashes are the same.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import tomllib
@@ -17,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path, PurePosixPath
 
+from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import Place
 from astra_tui.model.pin import Pin, is_safe
 from astra_tui.model.task.table import Table, TaskError
@@ -64,7 +64,7 @@ class Upstream:
 
         `place` is where it was read.
         """
-        found = hashlib.sha256(content).hexdigest()
+        found = content_hash(content)
         if found != self.files[path]:
             raise TaskError(
                 f"this is not the file that {FILE_NAME} lists: its SHA-256 is {found}, "
@@ -165,7 +165,7 @@ def upstream_files(
         ]
     lines += ["", "[files]"]
     lines += [
-        f"{_quoted(path)} = {_quoted(hashlib.sha256(content).hexdigest())}"
+        f"{_quoted(path)} = {_quoted(content_hash(content))}"
         for path, content in sorted(contents.items())
     ]
     text = "\n".join(lines) + "\n"

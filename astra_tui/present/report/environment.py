@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from hashlib import sha256
 
+from astra_tui.model.digest import content_hash
 from astra_tui.model.events import ExchangeMade, SessionClosed
 from astra_tui.model.fold import fold
 from astra_tui.present import document as doc
@@ -90,7 +90,7 @@ def evidence_section(facts: Facts) -> doc.Section:
     rows: list[tuple[str, doc.Cell]] = [
         ("session", doc.Code(facts.opened.session)),
         ("events in the journal", len(facts.session.contents.records)),
-        ("SHA-256 of journal.jsonl", doc.Code(sha256(journal).hexdigest())),
+        ("SHA-256 of journal.jsonl", doc.Code(content_hash(journal))),
         ("digest of the state", doc.Code(facts.state.digest())),
         ("digest when it was closed", _closing(facts)),
         ("baseline", doc.Code(facts.baseline.hash)),

@@ -26,7 +26,7 @@ from astra_tui.lab.check.layout import device_buffers, layouts_of
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation, CompiledKernel
-from astra_tui.model.device import BufferUse, DeviceBuffer, PackedLaunch
+from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 from astra_tui.model.encoding import encode
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask, ValueKind, find_task
@@ -113,9 +113,9 @@ def program_case(
     names = ("out", *(f"in{n}" for n in range(len(arrays))))
     launch = simple_launch(kernel, names, snippets.LANES // snippets.BLOCK, snippets.BLOCK)
     out = np.full(snippets.LANES * program.out_size, 0xFF, np.uint8)
-    buffers = [DeviceBuffer("out", BufferUse.OUT, out)]
+    buffers = [DeviceBuffer("out", ArgumentRole.OUT, out)]
     for name, array in zip(names[1:], arrays, strict=True):
-        buffers.append(DeviceBuffer(name, BufferUse.IN, array.view(np.uint8)))
+        buffers.append(DeviceBuffer(name, ArgumentRole.IN, array.view(np.uint8)))
     return launch, tuple(buffers)
 
 
@@ -127,12 +127,12 @@ def pattern_case(
     count = len(pattern.indices)
     at = np.array(pattern.indices, np.int32)
     buffers = [
-        DeviceBuffer("out", BufferUse.INOUT, np.zeros(4 * max(count, 32), np.uint8)),
-        DeviceBuffer("at", BufferUse.IN, at.view(np.uint8)),
+        DeviceBuffer("out", ArgumentRole.INOUT, np.zeros(4 * max(count, 32), np.uint8)),
+        DeviceBuffer("at", ArgumentRole.IN, at.view(np.uint8)),
     ]
     if pattern.kernel.startswith("global"):
         data = np.arange(16 * patterns.WORDS, dtype=np.uint8)
-        buffers.append(DeviceBuffer("data", BufferUse.INOUT, data))
+        buffers.append(DeviceBuffer("data", ArgumentRole.INOUT, data))
     names = tuple(b.name for b in buffers)
     return simple_launch(kernel, names, 1, count), tuple(buffers)
 
@@ -144,9 +144,9 @@ def hopper_cases(compiler: Compiler) -> Iterator[tuple[str, Compilation, PackedL
         assert compilation.ok, (name, compilation.errors)
         given = hopper_programs.inputs(name)
         buffers = (
-            DeviceBuffer("out", BufferUse.INOUT, np.zeros(given.nbytes, np.uint8)),
-            DeviceBuffer("in", BufferUse.IN, given.view(np.uint8)),
-            DeviceBuffer("work", BufferUse.INOUT, np.zeros(given.nbytes, np.uint8)),
+            DeviceBuffer("out", ArgumentRole.INOUT, np.zeros(given.nbytes, np.uint8)),
+            DeviceBuffer("in", ArgumentRole.IN, given.view(np.uint8)),
+            DeviceBuffer("work", ArgumentRole.INOUT, np.zeros(given.nbytes, np.uint8)),
         )
         names = tuple(b.name for b in buffers)
         launch = simple_launch(compilation.kernels[0], names, BLOCKS, THREADS)
