@@ -88,7 +88,7 @@ from astra_tui.sessions.comparison import ComparedCandidate
 from astra_tui.sessions.integrity import Flaw, Integrity, Trust
 from astra_tui.sessions.signing import Signed
 from astra_tui.sessions.store import SessionSummary
-from astra_tui.sessions.study import StudyRow
+from astra_tui.sessions.study import CodeLines, SeedMean, StudyRow, WorkloadMeans
 from astra_tui.sessions.summary import (
     CandidateReport,
     CitationReport,
@@ -150,7 +150,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     PairedTime,
     Ratio, PaperTime, Floor, Caveat, Probe, Layer, CandidateReport, FinalTiming, RoundReport,
     ProposalReport, EvidenceReport, CitationReport, DecisionReport, Prediction, Score, LedgerEntry,
-    Experience, PredictionRecord, StudyRow,
+    CodeLines, Experience, PredictionRecord, SeedMean, StudyRow, WorkloadMeans,
     Usage, CallReserved,
     SessionSummary, Trust, Signed, Integrity, Flaw, Environment, Difference,
     CandidateVerification, CounterPair, TimingPair, AuditSummary, AuditHead, KindSum, AuditRecord,

@@ -74,8 +74,10 @@ def _forget(
     names = [n for one in store.read() for n in (one.id, one.session)]
     if name != "all" and name not in names:
         raise UserError(f"nothing is known of '{name}'", hint=nearest(name, names))
+    from astra_tui.present.numbers import pluralised
+
     count = store.forget(lambda one: is_meant(one) and name in ("all", one.id, one.session))
-    plain.note(f"{count} plans are forgotten")
+    plain.note(f"{pluralised(count, 'plan')} forgotten")
     return ExitCode.OK
 
 

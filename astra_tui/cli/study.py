@@ -131,7 +131,9 @@ class _Work:
         runs = self.study.runs
         for key in dict.fromkeys(one.row for one in runs):
             same = [one for one in runs if one.row == key]
-            ended = [self.states[one.name] for one in same if self.has_ended(one)]
+            ended = {
+                self.out / one.name: self.states[one.name] for one in same if self.has_ended(one)
+            }
             yield study_row(*key, len(same), ended)
 
     def carry_out(self) -> ExitCode:

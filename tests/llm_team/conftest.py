@@ -95,6 +95,23 @@ def reply(step: str, text: Any, **entry: Any) -> dict[str, Any]:
     return {"when": {"user": step}, "text": text, "times": None, **entry}
 
 
+def planned(round_: int, *titles: str) -> dict[str, Any]:
+    """A scripted answer of the planning agent in one round."""
+    plans = (proposed(title) for title in titles)
+    return planning(*plans, when={"user": f"Step: planning, round {round_}."})
+
+
+def coded(title: str, code: str) -> dict[str, Any]:
+    """Every answer of the coding agent to a plan."""
+    return reply("", fence(code), when={"system": "coding", "user": f"title: {title}"})
+
+
+def quickened(code: str) -> str:
+    """A source with the exponential that is approximate."""
+    assert "expf(-gate)" in code
+    return code.replace("expf(-gate)", "__expf(-gate)")
+
+
 QUIET = (
     reply("Step: testing, round 1. Add", {"cases": []}),
     reply("Step: testing", "The second half of the row is never read."),

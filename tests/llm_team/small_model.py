@@ -1,4 +1,5 @@
-"""A small real model through four rounds of the loop, with and without faults on its way.
+"""A small real model through four rounds of the loop, with and without faults on its way, and
+through the searches, where a script gives the plans and codes that make them merge and restart.
 
     python tests/llm_team/small_model.py FILE.json [--python INTERPRETER] [--rounds N] [--tokens N]
 
@@ -26,13 +27,24 @@ if __name__ == "__main__":
 
 from astra_tui.llm import Endpoint
 from astra_tui.model.events import CallReserved, ExchangeMade, SessionClosed, StopReason
-from astra_tui.model.settings import ToolLimits
+from astra_tui.model.settings import SearchKind, ToolLimits
 from astra_tui.model.state import RoundState
 from astra_tui.model.task import load_task
+from astra_tui.present.words import stands_on
 from astra_tui.sessions.integrity import read_session
 from tests.conftest import ROOT
 from tests.llm.conftest import SERVER, Scripted
-from tests.llm_team.conftest import Ran, planning, proposed, run_engine
+from tests.llm_team.conftest import (
+    Ran,
+    coded,
+    planned,
+    planning,
+    proposed,
+    quickened,
+    reply,
+    run_engine,
+    source,
+)
 from tests.llm_team.server_faults import FAULTS
 from tests.quick import write_quick_task
 
@@ -55,6 +67,32 @@ ON_THE_WAY: tuple[Entry, ...] = (
 """Each once, but for the refusals that cost a whole round. The other calls reach the model, and the
 plan of round 2 is a script's, so that the model is asked for code.
 """
+
+
+def searched() -> dict[str, tuple[tuple[Entry, ...], Entry]]:
+    """For each search what a script answers, and settings. Archive: two winners of round 1, and the
+    plan of the round that merges them. Restarts: a winner, and two rounds without gain. All else,
+    the code of the merge and every plan after it, is the model's.
+    """
+    baseline = load_task(ROOT / "kernels" / "silu_and_mul").baseline_file.read_text(
+        encoding="utf-8"
+    )
+    pairs, fast = source("better"), quickened(baseline)
+    idle = (pairs.replace("@launch", f"@launch\n   // idle {n}") for n in (1, 2))
+    quiet = reply("Step: testing", {"cases": []})
+    steps = (planned(n, f"idea {n}") for n in (2, 3))
+    merging = (planned(1, "pairs", "fast"), coded("pairs", pairs), coded("fast", fast))
+    line = (planned(1, "pairs"), coded("pairs", pairs))
+    return {
+        "archive": (
+            (quiet, *merging, planned(2, "both")),
+            {"candidates": 2, "search": SearchKind.ARCHIVE},
+        ),
+        "restarts": (
+            (quiet, *line, *steps, *(coded(f"idea {n}", code) for n, code in enumerate(idle, 2))),
+            {"search": SearchKind.RESTARTS},
+        ),
+    }
 
 
 class Patient:
@@ -84,6 +122,7 @@ def round_row(ran: Ran, state: RoundState) -> Entry:
     ended = "no answer of the server" if state.lost else "nothing usable"
     return {
         "round": state.number,
+        "stands_on": stands_on(state),
         "plan": state.proposals[0].plan.title if state.proposals else "",
         "ended": ended if state.lost or state.unusable else ", ".join(outcomes),
         "reason": state.loss.splitlines()[0] if state.loss else "",
@@ -92,14 +131,15 @@ def round_row(ran: Ran, state: RoundState) -> Entry:
 
 
 def play(
-    folder: Path, server: Scripted, about: Entry, faults: tuple[Entry, ...], options: Any
-) -> Entry:
+    folder: Path, server: Scripted, about: Entry, scripted: tuple[Entry, ...], options: Any,
+    more: Entry,
+) -> Entry:  # fmt: skip
     """One run, and what has to hold of it. Raises AssertionError."""
-    server.play(*faults, forward=about["url"], models=[about["model"]])
+    server.play(*scripted, forward=about["url"], models=[about["model"]])
     task = load_task(write_quick_task(folder.parent / f"{folder.name}-kernels"))
     ran = run_engine(
         folder, task, Patient(server), rounds=options.rounds, output_tokens=options.tokens,
-        model=about["model"], tools=ToolLimits(calls=0),
+        model=about["model"], tools=ToolLimits(calls=0), **more,
     )  # fmt: skip
     made, sent = ran.of(ExchangeMade), ran.of(CallReserved)
     usage, (closed,) = ran.state.usage, ran.of(SessionClosed)
@@ -122,7 +162,7 @@ def play(
     }  # fmt: skip
     assert closed.reason is StopReason.ROUNDS, closed.message
     assert all(r.closed for r in ran.state.rounds)
-    assert sum(r.lost for r in ran.state.rounds) <= (MOST_ROUNDS_LOST if faults else 0)
+    assert sum(r.lost for r in ran.state.rounds) <= (MOST_ROUNDS_LOST if scripted else 0)
     assert not usage.reserved, "a call was not settled"
     assert row["requests"] == row["sendings"], "the journal and the server count differently"
     assert usage.tokens == sum(e.input_tokens + e.output_tokens for e in made)
@@ -150,22 +190,22 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=400)
-    parser.add_argument("--only", choices=("plain", "faults"))
+    parser.add_argument("--only", choices=("plain", "faults", "archive", "restarts"))
     options = parser.parse_args()
     result: Entry = {"environment": {**environment.describe(), "command": "python small_model.py"}}
     if options.file.exists():
         result = json.loads(options.file.read_text(encoding="utf-8"))
-    runs = {"plain": (), "faults": ON_THE_WAY}
+    runs = {"plain": ((), {}), "faults": (ON_THE_WAY, {}), **searched()}
     scripted = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True)
     model, about = serve(options.python)
     try:
         assert scripted.stdout is not None
         server = Scripted(scripted.stdout.readline().split()[1])
         result["server"] = {key: value for key, value in about.items() if key != "url"}
-        for name, faults in runs.items():
+        for name, (answers, more) in runs.items():
             if options.only in (None, name):
                 with tempfile.TemporaryDirectory() as place:
-                    row = play(Path(place) / name, server, about, faults, options)
+                    row = play(Path(place) / name, server, about, answers, options, more)
                 sys.stdout.write(f"{name}: {Counter(c['ended'] for c in row['calls'])}\n")
                 result[name] = row
                 options.file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -33,6 +33,7 @@ from tests.llm.conftest import KEY, MODEL, Scripted
 from tests.llm_team.conftest import (
     QUIET,
     Ran,
+    coded,
     fence,
     planning,
     proposed,
@@ -44,13 +45,6 @@ from tests.llm_team.conftest import (
 pytestmark = pytest.mark.usefixtures("known_answers")
 
 BROKEN, WRONG, BETTER = "use a reciprocal", "read the gate once", "read pairs"
-
-
-def coded(title: str, code: str) -> dict[str, object]:
-    """Every answer of the coding agent to a plan."""
-    return reply(
-        f"title: {title}", fence(code), when={"system": "coding", "user": f"title: {title}"}
-    )
 
 
 def test_a_run_ends_on_the_better_of_three_candidates(
