@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode, UnavailableHere
-from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, chosen_seed
+from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK, WORKERS, chosen_seed
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from astra_tui.model.verification import CandidateVerification
     from astra_tui.sessions.integrity import Session
     from astra_tui.sessions.signing import Signed
+    from astra_tui.workers import Workers
 
 
 _ALTERED = "the session is not what its engine wrote, and nothing of it was run"
@@ -55,6 +56,7 @@ _CUT = "the session has no end, and nothing of it was run; resume it: astra-tui 
     ),
     *SESSION_TASK,
     DEVICE,
+    *WORKERS,
     JSON,
 )
 def run(options: Options) -> int:
@@ -195,7 +197,7 @@ def _generated_text(
 def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> VerifyAnswer:
     import asyncio
 
-    from astra_tui.cli.devices import fetch_upstream
+    from astra_tui.cli.devices import asked_workers, fetch_upstream
     from astra_tui.cli.session_lookup import local_task
     from astra_tui.engine.environment import current_environment
     from astra_tui.model.environment import differences
@@ -210,7 +212,9 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
     different = differences(recorded, here)
     if not options.json:
         plain.print_blocks(differences_blocks(different))
-    candidates = asyncio.run(_verify(folder, state, task, here.device, quiet=options.json))
+    with asked_workers(options) as workers:
+        parts = folder, state, task, here.device, workers
+        candidates = asyncio.run(_verify(*parts, quiet=options.json))
     wrong = [c for c in candidates if not c.agrees]
     return replace(
         answer,
@@ -225,16 +229,24 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
 
 
 async def _verify(
-    folder: Path, state: SessionState, task: KernelTask, device: str, *, quiet: bool
+    folder: Path,
+    state: SessionState,
+    task: KernelTask,
+    device: str,
+    workers: Workers | None,
+    *,
+    quiet: bool,
 ) -> tuple[CandidateVerification, ...]:
     from astra_tui.engine.lab import Lab, LabFailed
     from astra_tui.engine.verify import Verifier
     from astra_tui.present.outcomes import verification_blocks
     from astra_tui.sessions.folder import read_blob
 
-    lab, done = Lab(task, device), []
+    lab, done = Lab(task, device, workers=workers), []
     try:
-        verifier = Verifier(state, lambda h: read_blob(folder, h), lab, chosen_seed(None))
+        at_once = workers.slots if workers is not None else 1
+        parts = lab, chosen_seed(None), at_once
+        verifier = Verifier(state, lambda h: read_blob(folder, h), *parts)
         async for verified in verifier.run():
             done.append(verified)
             if not quiet:

@@ -12,7 +12,7 @@ from contextlib import (
 )
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from astra_tui.engine.concurrency import ReadWriteLock
 from astra_tui.lab.requests import (
@@ -44,8 +44,11 @@ from astra_tui.model.timing import Progress, Timing
 from astra_tui.model.tuning import SweepProgress, Swept
 from astra_tui.model.verdict import Profiled
 from astra_tui.model.yardsticks import ShippedTimes
-from astra_tui.processes.child import Child, ChildDied, ChildTimeout
+from astra_tui.processes.child import AnyChild, Child, ChildDied, ChildTimeout, StartChild
 from astra_tui.rpc import Call, Request, ServerUnfit
+
+if TYPE_CHECKING:
+    from astra_tui.workers import Workers
 
 R = TypeVar("R")
 
@@ -78,17 +81,24 @@ class Lab:
         processes: int = 1,
         quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
         seed: int = 0,
+        workers: Workers | None = None,
     ):
-        """`quiet` keeps others from disturbing a timing. Drawn cases follow from `seed`."""
+        """`quiet` keeps others from disturbing a timing. Drawn cases follow from `seed`.
+
+        With `workers` these start all processes, and see to it that a timing has its GPU alone.
+        """
+        self._workers = workers
         self.device = device
         self.seed = seed
         self._quiet = quiet
         self.task = task
-        self._free: list[Child] = []
-        self._timers: list[Child] = []
+        self._free: list[AnyChild] = []
+        self._timers: list[AnyChild] = []
         """The process that times, kept apart: it holds a warm GPU process from one to the next."""
+        if workers is not None:
+            processes = workers.slots + workers.gpus
         self._slots = asyncio.Semaphore(processes + self.has_times)
-        self._holding: dict[Child, tuple[int, ...]] = {}
+        self._holding: dict[AnyChild, tuple[int, ...]] = {}
         """Ids of the processes through which each has hold of the GPU."""
         self._gpu_lock = ReadWriteLock()
         self._taking = asyncio.Lock()
@@ -100,7 +110,7 @@ class Lab:
         return self.device != EMULATOR
 
     @property
-    def idle(self) -> tuple[Child, ...]:
+    def idle(self) -> tuple[AnyChild, ...]:
         """The processes that wait for work."""
         return tuple(self._free)
 
@@ -110,6 +120,8 @@ class Lab:
 
     async def release_gpu(self) -> None:
         """Has the idle processes leave the GPU, which would count as others in a measurement."""
+        if self._workers is not None:
+            return
         async with self._taking:
             for child in tuple(self._free):
                 try:
@@ -130,7 +142,8 @@ class Lab:
 
     def use_gpu(self) -> AbstractAsyncContextManager[None]:
         """Holds while candidates run on a GPU side by side, and nothing is timed."""
-        return self._gpu_lock.read() if self.has_times else nullcontext()
+        shared = self.has_times and self._workers is None
+        return self._gpu_lock.read() if shared else nullcontext()
 
     @asynccontextmanager
     async def alone_on_gpu(self) -> AsyncIterator[tuple[int, ...]]:
@@ -138,6 +151,9 @@ class Lab:
 
         Gives the ids of our idle processes that still hold it.
         """
+        if self._workers is not None:
+            yield ()
+            return
         async with self._gpu_lock.write():
             idle = self._idle_gpu_processes()
             with self._quiet():
@@ -161,7 +177,7 @@ class Lab:
             while (reply := await self._receive(child, call)) is not None:
                 yield reply
 
-    async def _receive(self, child: Child, call: Call[R]) -> R | None:
+    async def _receive(self, child: AnyChild, call: Call[R]) -> R | None:
         try:
             return await _in_thread(child, call.receive)
         except ServerUnfit as error:
@@ -169,7 +185,7 @@ class Lab:
         finally:
             self._holding[child] = call.processes
 
-    async def _finish(self, child: Child, request: Request[R]) -> None:
+    async def _finish(self, child: AnyChild, request: Request[R]) -> None:
         """Has a process do something, to its end."""
         call = Call(child, request)
         await _in_thread(child, call.begin)
@@ -177,7 +193,7 @@ class Lab:
             pass
 
     @asynccontextmanager
-    async def _child(self, pool: list[Child]) -> AsyncIterator[Child]:
+    async def _child(self, pool: list[AnyChild]) -> AsyncIterator[AnyChild]:
         async with self._slots:
             async with self._taking:
                 child = pool.pop() if pool else self._new()
@@ -213,10 +229,11 @@ class Lab:
             fresh.close()
         return LabEnded(str(error), hint="the session continues without it")
 
-    def _new(self) -> Child:
+    def _new(self) -> AnyChild:
         folder = str(self.task.folder.resolve())
         facts = folder, self.device, self.task.hash
-        return Child("astra_tui.lab.worker", facts, name="the lab process")
+        start: StartChild = Child if self._workers is None else self._workers.start
+        return start("astra_tui.lab.worker", facts, "the lab process")
 
 
 @dataclass(frozen=True)
@@ -334,7 +351,7 @@ class OpenedSource:
         return shipped
 
 
-async def _in_thread(child: Child, call: Callable[[], R]) -> R:
+async def _in_thread(child: AnyChild, call: Callable[[], R]) -> R:
     """Runs a blocking call of a child; a cancel kills the child and waits for the thread to see."""
     future = asyncio.get_running_loop().run_in_executor(None, call)
     try:

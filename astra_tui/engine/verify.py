@@ -6,6 +6,7 @@ kernel sources is run, and these as in any check.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -51,8 +52,9 @@ class Verifier:
         source: Callable[[str], str],
         lab: Lab,
         fresh_seed: int | None = None,
+        at_once: int = 1,
     ):
-        """`source` gives the text of a candidate by its hash.
+        """`source` gives the text of a candidate by its hash; so many are tried `at_once`.
 
         The session's drawn cases are repeated; those of `fresh_seed`, if any, come on top.
         """
@@ -60,12 +62,30 @@ class Verifier:
         self._state = state
         self._source = source
         self._lab = lab
-        self._profiles: dict[str, Profile] = {}
+        self._free = asyncio.Semaphore(at_once)
+        self._profiles: dict[str, asyncio.Future[Profile | None]] = {}
 
     async def run(self) -> AsyncIterator[CandidateVerification]:
-        """One candidate after the other, as they are done."""
-        for accepted in accepted_candidates(self._state):
-            yield await self._verify(accepted)
+        """One candidate after the other, in the order in which they were accepted."""
+        accepted = accepted_candidates(self._state)
+        loop = asyncio.get_running_loop()
+        self._profiles = {one.hash: loop.create_future() for one in accepted}
+        verifying = [asyncio.ensure_future(self._in_turn(one)) for one in accepted]
+        try:
+            for verified in verifying:
+                yield await verified
+        finally:
+            for task in verifying:
+                task.cancel()
+            await asyncio.gather(*verifying, return_exceptions=True)
+
+    async def _in_turn(self, accepted: Accepted) -> CandidateVerification:
+        async with self._free:
+            try:
+                return await self._verify(accepted)
+            finally:  # A verdict that rests on it need not wait.
+                if not (profile := self._profiles[accepted.hash]).done():
+                    profile.set_result(None)
 
     async def _verify(self, accepted: Accepted) -> CandidateVerification:
         known = self._state.candidate(accepted.hash)
@@ -87,7 +107,7 @@ class Verifier:
                 counters = _counter_pairs(known.profile, profile)
                 compared, notes = _comparable(known.profile, profile)
                 problems += _counter_problems(known.profile, profile) if compared else []
-                problems += self._verdict_problems(accepted)
+                problems += await self._verdict_problems(accepted, profile)
                 timings = await self._time(known)
                 problems += [t.disagreement for t in timings if t.disagreement]
             except UserError as error:
@@ -110,19 +130,20 @@ class Verifier:
     async def _profile(self, hash_: str) -> Profile:
         source = named_source(self._source(hash_), hash_)
         profiled = await self._lab.open(source).profile()
-        self._profiles[hash_] = profiled.profile
+        if not (found := self._profiles[hash_]).done():
+            found.set_result(profiled.profile)
         return profiled.profile
 
-    def _verdict_problems(self, accepted: Accepted) -> list[str]:
+    async def _verdict_problems(self, accepted: Accepted, mine: Profile) -> list[str]:
         """Whether the journal's verdict by counters follows from what was counted here."""
         verdict = _verdict_on(self._state, accepted)
         if verdict is None:
             return [] if accepted.round == 0 else ["no verdict of the journal accepts it"]
         if verdict.comparison is None or verdict.comparison.basis != "counters":
             return []
-        if verdict.base not in self._profiles:
+        base = await self._profiles[verdict.base] if verdict.base in self._profiles else None
+        if base is None:
             return [f"the verdict rests on {short(verdict.base)}, which was not accepted"]
-        base, mine = self._profiles[verdict.base], self._profiles[accepted.hash]
         again = judge_counters(verdict.base, base, accepted.hash, mine)
         if again.outcome is verdict.outcome:
             return []

@@ -208,6 +208,8 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     gpu_seconds: float = 0.0
     """Of them, those in which replays ran."""
+    uuid: str = ""
+    """Which GPU measured; "" in older journals."""
 
     @property
     def weights(self) -> list[float]:

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
+from astra_tui.rpc import Channel
 
 _KEPT_VARIABLES = (
     "PATH",
@@ -42,6 +43,23 @@ class ChildDied(Exception):
 
 class ChildTimeout(Exception):
     """The child did not answer in time and was killed."""
+
+
+class AnyChild(Channel, Protocol):
+    """A child process, here (`Child`) or on a worker (`workers/`)."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        ...
+
+    def kill(self) -> None:
+        """Ends it at once, from any thread; a caller that waits for it gets ChildDied."""
+        ...
+
+    def close(self) -> None:
+        """Ends it and everything that it started."""
+        ...
 
 
 class Child:
@@ -203,6 +221,10 @@ class Child:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+StartChild = Callable[[str, tuple[str, ...], str], AnyChild]
+"""Makes one by its module, its arguments and its name in messages; as Child does."""
 
 
 def child_environment() -> dict[str, str]:

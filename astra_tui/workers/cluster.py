@@ -23,7 +23,7 @@ from astra_tui.workers.jobs import Job, WorkersFailed
 from astra_tui.workers.pool import Done, Pool
 from astra_tui.workers.process import CONFIG, HOST, WorkerOptions
 from astra_tui.workers.remote_child import Workers
-from astra_tui.workers.roster import Roster
+from astra_tui.workers.roster import Roster, Use
 
 START_SECONDS = 60.0
 """How long the first worker may take."""
@@ -56,8 +56,8 @@ def open_cluster(
         name="astra-workers",
     )  # fmt: skip
 
-    def submit(job: Job, *, lease: bool = False, prefer: str = "") -> Future[Done]:
-        return asyncio.run_coroutine_threadsafe(pool.ask(job, lease=lease, prefer=prefer), loop)
+    def submit(job: Job, use: Use = Use.CPU, prefer: str = "") -> Future[Done]:
+        return asyncio.run_coroutine_threadsafe(pool.ask(job, use, prefer), loop)
 
     thread.start()
     try:

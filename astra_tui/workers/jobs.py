@@ -16,14 +16,28 @@ from typing import Any
 
 import msgspec
 
+from astra_tui.gpu.timing.verdict import minimum_detectable
 from astra_tui.lab.audit.running import gate_identity
-from astra_tui.lab.requests import Judge, LabRequest
+from astra_tui.lab.requests import (
+    Compile,
+    CompileTrials,
+    Disassemble,
+    Judge,
+    LabRequest,
+    ReadHardware,
+    Sweep,
+    Time,
+    TimeShipped,
+)
 from astra_tui.model.digest import content_hash
 from astra_tui.model.environment import current_versions
-from astra_tui.rpc import Failure, Message
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.timing import Timing
+from astra_tui.rpc import Failure, Message, ServerUnfit
+from astra_tui.workers.roster import Identity, Use
 
 
-class WorkersFailed(Exception):
+class WorkersFailed(ServerUnfit):
     """No worker can do a job; the message says why."""
 
 
@@ -32,7 +46,9 @@ class Served:
     """A process of ours that workers start: its module, and what it can be asked."""
 
     requests: Any
-    argument: int | None
+    device: int
+    """Which of its arguments names the device."""
+    argument: int | None = None
     """Which of its arguments names the folder that it works on; None: its requests do."""
 
     def folder(self, arguments: tuple[str, ...], request: Mapping[str, Any]) -> Path:
@@ -40,31 +56,34 @@ class Served:
         named = request["folder"] if self.argument is None else arguments[self.argument]
         return Path(named)
 
+    def use(self, arguments: tuple[str, ...], request: Mapping[str, Any]) -> Use:
+        """What a request takes of its worker."""
+        asked = msgspec.convert(request, self.requests)
+        if arguments[self.device] == EMULATOR:
+            return Use.CPU
+        if isinstance(asked, _ON_HOST):
+            return Use.HOST
+        is_timing = isinstance(asked, _ALONE) or (isinstance(asked, Judge) and asked.timed)
+        return Use.ALONE if is_timing else Use.GPU
+
+    def proof(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The A/A timing that a GPU takes before a timing: the base against itself."""
+        asked = msgspec.convert(request, self.requests)
+        if not isinstance(asked, Time | Sweep | TimeShipped):
+            return None
+        made: dict[str, Any] = msgspec.to_builtins(Time(asked.base, asked.base))
+        return made
+
+
+_ON_HOST = Compile, CompileTrials, Disassemble
+_ALONE = Time, Sweep, TimeShipped, ReadHardware
+
 
 PROCESSES = {
-    "astra_tui.lab.worker": Served(LabRequest, argument=0),
-    "astra_tui.lab.audit.worker": Served(Judge, argument=None),
+    "astra_tui.lab.worker": Served(LabRequest, device=1, argument=0),
+    "astra_tui.lab.audit.worker": Served(Judge, device=0),
 }
 """All that a job can start, by module."""
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """What has to be the same at an engine and its workers, for results that can be compared."""
-
-    gate: str
-    """A hash over the code that compiles, checks and times."""
-    versions: dict[str, str]
-
-    def differs(self, other: Identity) -> str:
-        """How another one differs from this, in words; "" where it does not."""
-        if self.gate != other.gate and self.versions == other.versions:
-            return "it runs other code under the same version"
-        names = sorted({*self.versions, *other.versions})
-        return "; ".join(
-            f"{name} is {other.versions.get(name, 'missing')}, and not {self.versions.get(name)}"
-            for name in names
-            if self.versions.get(name) != other.versions.get(name)
-        )
 
 
 @functools.cache
@@ -113,8 +132,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     folder: Folder | None = None
     silence: float | None = None
     cpu: bool = False
-    device: str = ""
-    """Of a timing: the device that it has to itself."""
+    proof: Any = None
+    """An A/A timing that a GPU takes first, where it has not shown yet what it can tell."""
 
 
 class Ended(StrEnum):
@@ -142,6 +161,23 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     def failure(self) -> Failure | None:
         """Why the process said that it cannot answer."""
         return self.messages[-1].failure if self.messages else None
+
+
+LEAST_TOLD = 0.005
+"""A GPU that cannot tell versions apart that differ by this fraction gets no timing."""
+
+
+def proven_by(answer: Answer) -> tuple[str, str]:
+    """What an A/A timing shows, in words, or why its GPU is left out."""
+    found = (m.reply for m in answer.messages if m.name == Timing.__name__)
+    timing = msgspec.convert(next(found, None), Timing | None)
+    if timing is None:
+        failure = answer.failure
+        return "", "its A/A timing failed: " + (failure.message if failure else answer.message)
+    told = minimum_detectable(timing.control)
+    if not told <= LEAST_TOLD:
+        return "", f"its A/A timing tells no less than {told:.2%}, and {LEAST_TOLD:.1%} is needed"
+    return f"{told:.2%}", ""
 
 
 def encode(value: Job | Answer) -> bytes:

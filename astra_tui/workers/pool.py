@@ -16,14 +16,28 @@ from uuid import uuid4
 import msgspec
 from distributed import Client
 
-from astra_tui.workers.jobs import Answer, Job, WorkersFailed, decode_answer, encode, own_identity
-from astra_tui.workers.roster import LOST_SECONDS, Member, Roster, silent, unfit
+from astra_tui.workers.jobs import (
+    Answer,
+    Ended,
+    Job,
+    WorkersFailed,
+    decode_answer,
+    encode,
+    own_identity,
+    proven_by,
+)
+from astra_tui.workers.roster import LOST_SECONDS, Member, Roster, Use, silent, unfit
 from astra_tui.workers.station import perform, rest, stop
 
 MOST_LOSSES = 10
 """After so many workers that were lost at it, a job is given up."""
 
+EMPTY_SECONDS = 60.0
+"""How long jobs wait for a worker where all were lost."""
+
 _LOOK_SECONDS = 0.25
+_ORDER = Use.ALONE, Use.GPU, Use.HOST, Use.CPU
+"""Who is seated first."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +95,7 @@ class Pool:
         self._told_lost, self._told = lost, changed
         self._topic = f"astra-{uuid4().hex}"
         self._numbers = count(1)
-        self._waiting: dict[bool, deque[_Waiting]] = {True: deque(), False: deque()}
-        """Those for a GPU to themselves, and all others."""
+        self._waiting: dict[Use, deque[_Waiting]] = {use: deque() for use in _ORDER}
         self._running: dict[str, _Running] = {}
         self._beats: dict[str, float] = {}
         self._admitting: dict[str, asyncio.Task[None]] = {}
@@ -142,7 +155,7 @@ class Pool:
                 return
             name, gpus = str(facts["name"]), int(facts.get("resources", {}).get("GPU", 0))
             asked = _Running(f"{self._topic}-look-{next(self._numbers)}", address)
-            answer = await self._at(asked, Job(asked.job, self._topic), lease=False)
+            answer = await self._at(asked, Job(asked.job, self._topic), Use.CPU)
             if answer is None or answer.identity is None:
                 return
             reason = unfit(own_identity(), answer.identity)
@@ -184,7 +197,7 @@ class Pool:
     async def _look(self) -> None:
         """Looks for workers that say nothing any more."""
         loop = asyncio.get_running_loop()
-        last = loop.time()
+        last, empty = loop.time(), 0
         for round_ in count(1):
             await asyncio.sleep(_LOOK_SECONDS)
             late = max(0.0, loop.time() - last - 2 * _LOOK_SECONDS)
@@ -198,70 +211,90 @@ class Pool:
                 self._gone(running.address, f"nothing was heard of it for {LOST_SECONDS:g} s")
             if round_ % 8 == 0:
                 await self._find()
+            empty = empty + 1 if not self.roster.members else 0
+            if empty * _LOOK_SECONDS > EMPTY_SECONDS:
+                self._give_up(f"all were lost, and none came within {EMPTY_SECONDS:g} s")
 
     # -- jobs --------------------------------------------------------------------------------------
 
-    async def ask(self, job: Job, *, lease: bool = False, prefer: str = "") -> Done:
+    async def ask(self, job: Job, use: Use = Use.CPU, prefer: str = "") -> Done:
         """Has a worker do a job, and another one if that is lost; its number is made here.
 
-        A job with a lease has the worker's GPU to itself. Cancelled, it ends the job. Raises
-        WorkersFailed.
+        Cancelled, it ends the job. Raises WorkersFailed.
         """
         loop, waited, losses = asyncio.get_running_loop(), 0.0, 0
         name = f"{self._topic}-{next(self._numbers)}"
         while True:
             begun, number = loop.time(), f"{name}.{losses}"
             waiting = _Waiting(number, prefer, loop.create_future())
-            member = await self._seat(waiting, lease=lease)
+            member = await self._seat(waiting, use)
             waited += loop.time() - begun
             running, answer = _Running(number, member.address), None
             try:
-                named = msgspec.structs.replace(job, id=number, topic=self._topic)
+                named = msgspec.structs.replace(job, id=number, topic=self._topic, proof=None)
+                if not await self._is_proven(member, job, number):
+                    continue
                 if member.address in self.roster.members:  # It may have ended a moment ago.
-                    answer = await self._at(running, named, lease=lease)
+                    answer = await self._at(running, named, use)
             finally:
                 seconds = answer.seconds if answer is not None else None
                 self._change(self.roster.end(member.address, number, seconds))
             if answer is not None:
+                if job.proof is not None and answer.ended is not Ended.ANSWERED:
+                    self._change(self.roster.prove(member.address, ""))  # It has to prove itself.
                 return Done(answer, member, waited, losses)
             losses += 1
             if losses == MOST_LOSSES:
                 raise WorkersFailed(f"{losses} workers were lost at one job")
 
-    async def _seat(self, waiting: _Waiting, *, lease: bool) -> Member:
-        self._waiting[lease].append(waiting)
+    async def _seat(self, waiting: _Waiting, use: Use) -> Member:
+        if use is not Use.CPU and not any(m.gpu for m in self.roster.members.values()):
+            raise WorkersFailed(self._why_none("none has a GPU"))
+        self._waiting[use].append(waiting)
         self._serve()
         try:
             return await waiting.seat
         except asyncio.CancelledError:
-            if not waiting.seat.cancelled() and waiting.seat.done():
+            if waiting.seat.done() and not waiting.seat.cancelled():
                 self._change(self.roster.end(waiting.seat.result().address, waiting.job, None))
             raise
 
     def _serve(self) -> None:
         """Seats those that wait, in turn."""
-        for lease, queue in self._waiting.items():
+        for use, queue in self._waiting.items():
             while queue:
                 if queue[0].seat.done():  # It was cancelled a moment ago.
                     queue.popleft()
                     continue
-                member = self.roster.choose(lease=lease, prefer=queue[0].prefer)
+                timings = len(self._waiting[Use.ALONE])
+                member = self.roster.choose(use, queue[0].prefer, timings)
                 if member is None:
                     break
                 waiting = queue.popleft()
-                self.roster = self.roster.begin(member.address, waiting.job, lease=lease)
+                self.roster = self.roster.begin(member.address, waiting.job, use)
                 waiting.seat.set_result(member)
         self._told(self.roster)
 
-    async def _at(self, running: _Running, job: Job, *, lease: bool) -> Answer | None:
+    def _give_up(self, why: str) -> None:
+        for queue in self._waiting.values():
+            while queue:
+                if not (seat := queue.popleft().seat).done():
+                    seat.set_exception(WorkersFailed(self._why_none(why)))
+
+    async def _at(self, running: _Running, job: Job, use: Use) -> Answer | None:
         """The answer of one worker; None where it was lost first. Cancelled, it ends the job."""
         self._running[running.job] = running
         if self._own:  # It has nothing else to do, and says so at once.
             self._beats[running.job] = asyncio.get_running_loop().time()
         future = self._client.submit(
-            perform, encode(job), key=running.job, workers=[running.address],
-            allow_other_workers=False, pure=False, resources={"GPU": 1} if lease else None,
-        )  # fmt: skip
+            perform,
+            encode(job),
+            key=running.job,
+            workers=[running.address],
+            allow_other_workers=False,
+            pure=False,
+            resources={"GPU": 1} if use is Use.ALONE else None,
+        )
         result = asyncio.ensure_future(_result(future))
         try:
             both: list[asyncio.Future[Any]] = [result, running.lost]
@@ -279,6 +312,30 @@ class Pool:
             future.release()
             self._running.pop(running.job, None)
             self._beats.pop(running.job, None)
+
+    async def _is_proven(self, member: Member, job: Job, number: str) -> bool:
+        """Whether a worker can have a timing; where its GPU has not proven itself, it does first.
+
+        One that cannot tell what it has to is left out, and a lost one is none.
+        """
+        known = self.roster.members.get(member.address)
+        if job.proof is None or (known is not None and known.proven):
+            return True
+        asked = _Running(f"{number}-proof", member.address)
+        proof = msgspec.structs.replace(
+            job, id=asked.job, topic=self._topic, request=job.proof, proof=None
+        )
+        answer = await self._at(asked, proof, Use.ALONE)
+        if answer is None:
+            return False
+        proven, reason = proven_by(answer)
+        if reason:
+            self._change(self.roster.exclude(member.name, reason))
+            if not any(m.gpu for m in self.roster.members.values()):
+                raise WorkersFailed(self._why_none("none is left"))
+            return False
+        self._change(self.roster.prove(member.address, proven))
+        return True
 
     async def _was_lost(self, running: _Running) -> bool:
         """Whether a job failed because its worker is gone, of which we may hear a moment later."""

@@ -14,6 +14,7 @@ import msgspec
 
 from astra_tui.processes.child import ChildDied, ChildTimeout
 from astra_tui.workers.jobs import PROCESSES, Ended, Folder, Job
+from astra_tui.workers.roster import Use
 
 if TYPE_CHECKING:
     from astra_tui.workers.pool import Done
@@ -54,9 +55,9 @@ class Workers:
             self._folders[path] = Folder.of(path)
         return self._folders[path]
 
-    def ask(self, job: Job, *, lease: bool = False, prefer: str = "") -> Done:
+    def ask(self, job: Job, use: Use = Use.CPU, prefer: str = "") -> Done:
         """Has a worker do a job; see `Pool.ask`."""
-        future = self.submit(job, lease=lease, prefer=prefer)
+        future = self.submit(job, use, prefer)
         try:
             return future.result()
         except BaseException:
@@ -75,8 +76,6 @@ class RemoteChild:
         self.cpu_seconds = 0.0
         self.last: Done | None = None
         """The last answer, with its worker."""
-        self.timed = False
-        """Whether requests are timings, which have a GPU to themselves."""
         self._workers = workers
         self._lock = threading.Lock()
         self._asked: Any = None
@@ -127,14 +126,16 @@ class RemoteChild:
         self.kill()
 
     def _ask(self, request: Any, silence: float, cpu: bool) -> None:
-        named = PROCESSES[self.module].folder(self.arguments, request)
-        folder = self._workers.folder(named)
-        job = Job("", "", self.module, self.arguments, request, folder, silence, cpu)
+        served = PROCESSES[self.module]
+        folder = self._workers.folder(served.folder(self.arguments, request))
+        proof = served.proof(request)
+        job = Job("", "", self.module, self.arguments, request, folder, silence, cpu, proof)
+        use = served.use(self.arguments, request)
         prefer = self.last.worker.address if self.last is not None else ""
         with self._lock:
             if self._killed:
                 raise ChildDied(f"{self.name} was ended")
-            self._future = self._workers.submit(job, lease=self.timed, prefer=prefer)
+            self._future = self._workers.submit(job, use, prefer)
         try:
             done = self._future.result()
         except BaseException as error:

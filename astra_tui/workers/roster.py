@@ -4,11 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from astra_tui.workers.jobs import Identity
+import msgspec
 
 LOST_SECONDS = 2.0
 """After so long a silence a worker at work counts as dead."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What has to be the same at an engine and its workers, for results that can be compared."""
+
+    gate: str
+    """A hash over the code that compiles, checks and times."""
+    versions: dict[str, str]
+
+    def differs(self, other: Identity) -> str:
+        """How another one differs from this, in words; "" where it does not."""
+        if self.gate != other.gate and self.versions == other.versions:
+            return "it runs other code under the same version"
+        names = sorted({*self.versions, *other.versions})
+        return "; ".join(
+            f"{name} is {other.versions.get(name, 'missing')}, and not {self.versions.get(name)}"
+            for name in names
+            if self.versions.get(name) != other.versions.get(name)
+        )
+
+
+class Use(StrEnum):
+    """What a job takes of its worker."""
+
+    CPU = "cpu"
+    HOST = "host"
+    """Processors next to a GPU, as a compilation for it does."""
+    GPU = "gpu"
+    """Its GPU, next to others."""
+    ALONE = "alone"
+    """Its GPU, with no other job on it: a timing."""
 
 
 @dataclass(frozen=True)
@@ -19,19 +51,24 @@ class Member:
     name: str
     slots: int = 1
     gpu: str = ""
-    jobs: tuple[str, ...] = ()
-    leased: str = ""
-    """The job that has the GPU to itself."""
+    jobs: Mapping[str, Use] = field(default_factory=dict)
     done: int = 0
     seconds: float = 0.0
     """Of work, for all jobs that are done."""
     proven: str = ""
-    """By which A/A timing its GPU has shown that it can tell differences; "" before it has."""
+    """What the A/A timing of its GPU showed; "" before it was taken."""
 
-    @property
-    def free(self) -> bool:
-        """Whether it takes another job, but a timing."""
-        return len(self.jobs) < self.slots
+    def count(self, *uses: Use) -> int:
+        """How many of its jobs take these of it."""
+        return sum(use in uses for use in self.jobs.values())
+
+    def takes(self, use: Use) -> bool:
+        """Whether it can begin another job."""
+        if use is Use.ALONE:
+            return bool(self.gpu) and not self.count(Use.GPU, Use.ALONE)
+        has_slot = len(self.jobs) - self.count(Use.ALONE) < self.slots
+        is_able = use is Use.CPU or bool(self.gpu)
+        return has_slot and is_able and not (use is Use.GPU and self.count(Use.ALONE))
 
 
 @dataclass(frozen=True)
@@ -56,27 +93,31 @@ class Roster:
         """Without a worker that is gone."""
         return replace(self, members={a: m for a, m in self.members.items() if a != address})
 
-    def choose(self, *, lease: bool, prefer: str = "") -> Member | None:
-        """The worker for a job: the preferred one, else the least loaded; None while all work."""
-        able = [m for m in self.members.values() if _can(m, lease)]
+    def choose(self, use: Use, prefer: str = "", timings: int = 0) -> Member | None:
+        """The worker for a job: the preferred one, else the least loaded; None while all work.
+
+        For as many `timings` as wait, GPUs are kept free of other jobs.
+        """
+        able = [m for m in self.members.values() if m.takes(use)]
+        if use is Use.GPU and timings:
+            gpus = [m for m in self.members.values() if m.gpu and not m.count(Use.ALONE)]
+            kept = sorted(gpus, key=lambda m: (m.count(Use.GPU), m.address))[:timings]
+            able = [m for m in able if m not in kept]
         if not able:
             return None
         return min(able, key=lambda m: (m.address != prefer, len(m.jobs), m.done))
 
-    def begin(self, address: str, job: str, *, lease: bool) -> Roster:
+    def begin(self, address: str, job: str, use: Use) -> Roster:
         """With a job at a worker."""
         member = self.members[address]
-        if lease:
-            return self.join(replace(member, leased=job))
-        return self.join(replace(member, jobs=(*member.jobs, job)))
+        return self.join(replace(member, jobs={**member.jobs, job: use}))
 
     def end(self, address: str, job: str, seconds: float | None) -> Roster:
         """Without it; with no seconds it did not come to an end. A worker may be gone by now."""
         member = self.members.get(address)
         if member is None:
             return self
-        left = tuple(j for j in member.jobs if j != job)
-        member = replace(member, jobs=left, leased="" if member.leased == job else member.leased)
+        member = replace(member, jobs={j: use for j, use in member.jobs.items() if j != job})
         if seconds is not None:
             member = replace(member, done=member.done + 1, seconds=member.seconds + seconds)
         return self.join(member)
@@ -85,10 +126,6 @@ class Roster:
         """With what an A/A timing of a GPU showed; "" takes it back, as after trouble."""
         member = self.members.get(address)
         return self if member is None else self.join(replace(member, proven=proven))
-
-
-def _can(member: Member, lease: bool) -> bool:
-    return bool(member.gpu) and not member.leased if lease else member.free
 
 
 def unfit(engine: Identity, worker: Identity) -> str:
@@ -110,9 +147,11 @@ def describe(roster: Roster) -> tuple[str, ...]:
 
 
 def _line(member: Member) -> str:
-    at = [f"timing {member.leased}"] if member.leased else []
-    at += [f"at work on {len(member.jobs)}"] if member.jobs else []
+    timing = member.count(Use.ALONE)
+    counted = (len(member.jobs) - timing, "running"), (timing, "timing")
+    at = ", ".join(f"{number} {what}" for number, what in counted if number)
     gpu = f" ({member.gpu})" if member.gpu else ""
-    return f"{member.name}{gpu}: {member.done} done in {member.seconds:.1f} s, " + (
-        ", ".join(at) or "idle"
+    proven = f", A/A {member.proven}" if member.proven else ""
+    return (
+        f"{member.name}{gpu}: {member.done} done in {member.seconds:.1f} s, {at or 'idle'}{proven}"
     )

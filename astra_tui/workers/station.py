@@ -20,6 +20,7 @@ from distributed import Worker, get_worker
 from astra_tui.lab.cache import cache_root
 from astra_tui.lab.requests import Sweep, Time, TimeShipped
 from astra_tui.model.errors import UserError
+from astra_tui.model.settings import EMULATOR
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.rpc import Call, Failure, Message, Request, ServerUnfit
 from astra_tui.workers.jobs import (
@@ -36,10 +37,12 @@ from astra_tui.workers.jobs import (
 BEAT_SECONDS = 0.5
 """How often a worker says that it is at work on a job."""
 
+OWN_GPU = "cuda:0"
+
 _IDLE_CHILDREN = 3
 """How many processes wait for another job of their kind."""
 
-_Key = tuple[str, tuple[str, ...], str]
+_Key = tuple[str, tuple[str, ...]]
 
 
 async def perform(data: bytes) -> bytes:
@@ -106,7 +109,7 @@ class Station:
             child.kill()
 
     def _ask(self, job: Job) -> Answer:
-        key = job.module, job.arguments, job.device
+        key = job.module, job.arguments
         child, is_new = self._take(key, job)
         answer, processes = self._answered(job, child)
         self._leave(key, job, child, processes)
@@ -182,7 +185,13 @@ _stations: WeakKeyDictionary[Worker, Station] = WeakKeyDictionary()
 
 
 def placed(job: Job) -> Job:
-    """A job with the folder of this machine that has what its own has."""
+    """A job with what this machine has: the folder of the same content, and the GPU by its name
+    here, where a worker sees one alone.
+    """
+    device = PROCESSES[job.module].device
+    if job.arguments[device] != EMULATOR:
+        arguments = [*job.arguments[:device], OWN_GPU, *job.arguments[device + 1 :]]
+        job = msgspec.structs.replace(job, arguments=tuple(arguments))
     if job.folder is None:
         return job
     here = str(_folder_here(job.folder))

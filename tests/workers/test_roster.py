@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from astra_tui.lab.requests import Check, Compile, NamedSource, Time
 from astra_tui.model.errors import UserError
-from astra_tui.workers.jobs import Identity
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.timing import Ratio, Timing, TimingVerdict
+from astra_tui.rpc import Message
+from astra_tui.workers.jobs import PROCESSES, Answer, Ended, proven_by
 from astra_tui.workers.opening import WorkersAsked
-from astra_tui.workers.roster import Member, Roster, describe, silent, unfit
+from astra_tui.workers.roster import Identity, Member, Roster, Use, describe, silent, unfit
 
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(("join", "join", "lose", "exclude", "begin", "begin", "begin", "end")),
         st.integers(0, 3),
-        st.booleans(),
+        st.sampled_from(Use),
     ),
     max_size=60,
 )
@@ -25,38 +31,84 @@ STEPS = st.lists(
 def test_no_worker_has_more_jobs_than_it_takes_nor_two_timings(steps: list) -> None:
     """Whatever joins, is lost or left out: a job is at one worker, and its end frees the place."""
     roster, at = Roster(), {}
-    for number, (step, worker, flag) in enumerate(steps):
+    for number, (step, worker, use) in enumerate(steps):
         address, job = f"tls://{worker}", f"job{number}"
         if step == "join" and address not in roster.members and str(worker) not in roster.excluded:
-            roster = roster.join(Member(address, str(worker), 1 + worker % 2, "GPU-1" * flag))
+            roster = roster.join(
+                Member(address, str(worker), 1 + worker % 2, "GPU-1" * (worker > 1))
+            )
         elif step == "lose":
             roster = roster.lose(address)
         elif step == "exclude":
             roster = roster.exclude(str(worker), "it is another version")
-        elif step == "begin" and (chosen := roster.choose(lease=flag, prefer=address)):
+        elif step == "begin" and (chosen := roster.choose(use, address, timings=worker)):
             assert chosen.name not in roster.excluded
-            assert not (flag and (chosen.leased or not chosen.gpu))
-            roster, at[job] = roster.begin(chosen.address, job, lease=flag), chosen.address
+            roster, at[job] = roster.begin(chosen.address, job, use), chosen.address
         elif step == "end" and at:
             job, address = at.popitem()
             roster = roster.end(address, job, 1.0)
         else:
             continue
-        held = [j for m in roster.members.values() for j in (*m.jobs, *filter(None, [m.leased]))]
+        held = [job for m in roster.members.values() for job in m.jobs]
         assert len(held) == len(set(held))
-        assert all(len(m.jobs) <= m.slots for m in roster.members.values())
+        for member in roster.members.values():
+            alone = member.count(Use.ALONE)
+            assert len(member.jobs) - alone <= member.slots
+            assert not alone or (alone == 1 and not member.count(Use.GPU))
+            assert member.gpu or len(member.jobs) == member.count(Use.CPU)
         assert {m.name for m in roster.members.values()}.isdisjoint(roster.excluded)
         assert len(describe(roster)) == len(roster.members) + len(roster.excluded)
 
 
 def test_a_job_goes_where_the_last_was_else_where_least_is_to_do() -> None:
     roster = Roster().join(Member("a", "a", 2)).join(Member("b", "b", 2))
-    roster = roster.begin("a", "1", lease=False)
-    assert (found := roster.choose(lease=False)) is not None
+    roster = roster.begin("a", "1", Use.CPU)
+    assert (found := roster.choose(Use.CPU)) is not None
     assert found.name == "b"
-    assert (found := roster.choose(lease=False, prefer="a")) is not None
+    assert (found := roster.choose(Use.CPU, prefer="a")) is not None
     assert found.name == "a"
-    assert roster.choose(lease=True) is None
+    assert roster.choose(Use.ALONE) is None
+
+
+def test_a_timing_that_waits_gets_the_next_gpu() -> None:
+    """Checks would keep it waiting for ever; those that it does not need continue."""
+    roster = Roster().join(Member("a", "a", 2, "GPU-1")).join(Member("b", "b", 2, "GPU-2"))
+    roster = roster.begin("a", "1", Use.GPU).begin("b", "2", Use.GPU).begin("b", "3", Use.GPU)
+    assert roster.choose(Use.ALONE) is None
+    assert roster.choose(Use.GPU, timings=1) is None
+    roster = roster.end("a", "1", 1.0).end("b", "3", 1.0)
+    assert (found := roster.choose(Use.ALONE)) is not None
+    assert found.name == "a"
+    assert (found := roster.choose(Use.GPU, timings=1)) is not None
+    assert found.name == "b"
+    roster = roster.begin("a", "4", Use.ALONE)
+    assert not roster.members["a"].takes(Use.GPU)
+    assert roster.members["a"].takes(Use.HOST)
+
+
+RATIO = Ratio(1.0, 0.999, 1.001, 40)
+TIMING = Timing("cuda:0", "H200", "a", "a", (), RATIO, RATIO, TimingVerdict.SAME, ())
+
+
+def test_a_gpu_proves_itself_by_what_it_tells_apart() -> None:
+    def answer(control: Ratio) -> Answer:
+        reply = msgspec.to_builtins(replace(TIMING, control=control))
+        return Answer(messages=(Message("Timing", reply), Message()))
+
+    assert proven_by(answer(RATIO)) == ("0.10%", "")
+    assert "tells no less than 2.04%" in proven_by(answer(Ratio(1.0, 0.98, 1.01, 40)))[1]
+    assert "no clocks" in proven_by(Answer(Ended.DIED, message="no clocks"))[1]
+
+
+def test_what_a_request_takes_of_its_worker() -> None:
+    lab, source = PROCESSES["astra_tui.lab.worker"], NamedSource("", "a.cu")
+    timing = msgspec.to_builtins(Time(source, source))
+    assert lab.use(("task", "cuda:0", "hash"), timing) is Use.ALONE
+    assert lab.use(("task", "cuda:0", "hash"), msgspec.to_builtins(Check(source))) is Use.GPU
+    assert lab.use(("task", "cuda:0", "hash"), msgspec.to_builtins(Compile(source))) is Use.HOST
+    assert lab.use(("task", EMULATOR, "hash"), msgspec.to_builtins(Check(source))) is Use.CPU
+    assert lab.proof(timing) == timing
+    assert lab.proof(msgspec.to_builtins(Check(source))) is None
 
 
 def test_a_worker_is_silent_two_seconds_after_its_last_sign() -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -23,8 +22,8 @@ from astra_tui.model.audit import NOT_JUDGED, AuditHead, AuditRecord, Group, Out
 from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import Place, UserError, nearest
 from astra_tui.model.findings import Acceptance
-from astra_tui.processes.child import Child, ChildDied, ChildTimeout
-from astra_tui.rpc import Call, Channel
+from astra_tui.processes.child import Child, ChildDied, ChildTimeout, StartChild
+from astra_tui.rpc import Call
 
 CPU_SECONDS = 240.0
 """CPU time for one kernel, unless told otherwise."""
@@ -185,22 +184,6 @@ class Results:
 # -- running ---------------------------------------------------------------------------------------
 
 
-class GateProcess(Channel, Protocol):
-    """A process that asks the gate, here or on a worker."""
-
-    def kill(self) -> None:
-        """Ends it at once, from any thread."""
-        ...
-
-    def close(self) -> None:
-        """Ends it and what it started."""
-        ...
-
-
-StartProcess = Callable[[str, tuple[str, ...], str], GateProcess]
-"""Starts one by its module, its arguments and a name for messages; as Child does here."""
-
-
 def run_audit(
     zoo: Zoo,
     items: Sequence[Item],
@@ -211,7 +194,7 @@ def run_audit(
     timers: int = 1,
     seconds: float = CPU_SECONDS,
     done: Callable[[AuditRecord], None] = lambda _: None,
-    start: StartProcess = Child,
+    start: StartChild = Child,
 ) -> None:
     """Judges what the results lack. Each process takes the kernels of one task in turn.
 
@@ -229,7 +212,7 @@ def run_audit(
     _run([item for item in items if results.is_untimed(item)], parts, timers, timed=True)
 
 
-_Parts = tuple[Zoo, Results, str, float, Callable[[AuditRecord], None], StartProcess]
+_Parts = tuple[Zoo, Results, str, float, Callable[[AuditRecord], None], StartChild]
 
 
 def _run(items: Sequence[Item], parts: _Parts, jobs: int, *, timed: bool) -> None:
@@ -289,7 +272,7 @@ class _Worker:
         device: str,
         seconds: float,
         done: Callable[[AuditRecord], None],
-        start: StartProcess,
+        start: StartChild,
         *,
         timed: bool,
     ):

@@ -144,6 +144,7 @@ class Bench:
             reasons=overall.reasons,
             seconds=seconds,
             gpu_seconds=sum(one.gpu_seconds for one in measured),
+            uuid=self.facts.uuid,
         )
 
     def _own_processes(self) -> tuple[int, ...]:
