@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -34,6 +35,11 @@ from astra_tui.model.settings import check_device_name
         metavar="FILE",
         help="an interpreter that has the framework (default: the one that runs this)",
     ),
+    flag(
+        "--dossier",
+        help="write a page and a patch for the framework's maintainers, and no adapter",
+    ),
+    flag("--audit", metavar="FILE", help="for the dossier: what `astra-tui audit --json` wrote"),
     NO_CHECK,
     flag("--allow-altered", help="deliver from a session that was altered; every file says so"),
     flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
@@ -46,7 +52,7 @@ def run(options: Options) -> int:
     from astra_tui.cli.devices import open_compiler
     from astra_tui.cli.session_lookup import local_task, saved_session
     from astra_tui.export import find_winner
-    from astra_tui.export.exporting import open_exporter
+    from astra_tui.export.exporting import open_exporter, write_dossier
     from astra_tui.present.outcomes import delivery_blocks
     from astra_tui.sessions.integrity import read_session
 
@@ -59,6 +65,11 @@ def run(options: Options) -> int:
     _, task = local_task(session.state, folder, options.task, trust=options.trust)
     to = Framework(options.framework)
     out = Path(options.out) if options.out else Path(f"{task.name}-for-{to.value}")
+    if options.dossier:
+        audit = json.loads(Path(options.audit).read_text("utf-8")) if options.audit else None
+        files = write_dossier(winner, task, session.state, to, out, audit)
+        plain.note(f"written to {out}: {', '.join(files)}")
+        return ExitCode.OK
     with (
         open_compiler(task) as compiler,
         open_exporter(

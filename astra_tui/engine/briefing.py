@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from astra_tui.engine.judging import compare_counters
@@ -16,7 +15,7 @@ from astra_tui.model.check import ConditionResult
 from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.hunks import hunks_of, line_changes, split_lines
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import edited_words
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import load_yardsticks
@@ -179,41 +178,13 @@ def _said_in(
     if decision.status is ApprovalStatus.REJECTED and decision.reason:
         yield Constraint(Origin.REJECTION, decision.reason, *place)
     elif decision.status is ApprovalStatus.EDITED and decision.plan is not None:
-        if text := _edited_words(shown, decision.plan):
+        if text := edited_words(shown, decision.plan):
             yield Constraint(Origin.EDIT, text, *place, why=decision.reason)
     elif decision.gate is ApprovalGate.DIFF and decision.partial is not None:
         for refused in _refused_lines(question, decision, text_of):
             yield Constraint(Origin.HUNK, refused, *place, why=decision.reason)
         if decision.reason:
             yield Constraint(Origin.REJECTION, decision.reason, *place)
-
-
-def unedited_words(shown: Plan, decided: Plan) -> str:
-    """What a plan still says of its change after an edit: its sentences that are no engineer's."""
-    before = _said_by(shown)
-    return " ".join(s for s in _sentences(decided.change) if _bare(s) in before)
-
-
-def _edited_words(shown: Plan, edited: Plan) -> str:
-    """The sentences of an edited plan that the shown one did not have, and its new settings."""
-    before = _said_by(shown)
-    said = [s for s in _sentences(f"{edited.title}. {edited.change}") if _bare(s) not in before]
-    settings = shown.settings
-    said += [p.describe() for p in edited.parameters if settings.get(p.name) != p.value]
-    return " ".join(said)
-
-
-def _said_by(plan: Plan) -> frozenset[str]:
-    return frozenset(map(_bare, _sentences(f"{plan.title}. {plan.change}")))
-
-
-def _bare(sentence: str) -> str:
-    """A sentence without what ends it: one that another follows now has not changed."""
-    return " ".join(sentence.rstrip(" .;!?").split())
-
-
-def _sentences(text: str) -> list[str]:
-    return [part.strip() for part in re.split(r"(?<=[.;!?])\s+|\n+", text) if part.strip()]
 
 
 def _refused_lines(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from astra_tui.engine.approvals import Approvals
 from astra_tui.engine.attempts import SWEEP, Attempts, by_engineer, verdict_words
-from astra_tui.engine.briefing import binding_on, brief_for, unedited_words
+from astra_tui.engine.briefing import binding_on, brief_for
 from astra_tui.engine.candidate_steps import (
     ProposalId,
     check_candidate,
@@ -63,7 +63,7 @@ from astra_tui.model.events import (
     VerdictReached,
 )
 from astra_tui.model.hunks import apply_hunks, hunk_needs, hunks_of
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import Plan, unedited_words
 from astra_tui.model.settings import Role, RunSettings
 from astra_tui.model.state import ProposalState
 from astra_tui.model.task import KernelTask

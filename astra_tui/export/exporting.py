@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from msgspec.structs import replace as replace_fields
 
@@ -28,6 +29,7 @@ from astra_tui.export.cases import all_cases, full_size_cases
 from astra_tui.export.checks import ExportChecks, Tools
 from astra_tui.export.delivery import ARCHS, adapter_of
 from astra_tui.export.delivery_trial import AdapterTrial
+from astra_tui.export.dossier import dossier
 from astra_tui.export.readme import readme
 from astra_tui.lab.check.execution import Source, read_source
 from astra_tui.lab.check.inputs import scalars_of
@@ -272,6 +274,25 @@ def require_addresses(task: KernelTask) -> None:
             file=str(task.file),
             hint="export the source or a patch",
         )
+
+
+def write_dossier(
+    winner: Winner,
+    task: KernelTask,
+    state: SessionState,
+    to: Framework,
+    out: Path,
+    audit: Mapping[str, Any] | None = None,
+) -> tuple[str, ...]:
+    """Writes what a framework's maintainers need to judge a winner into a new folder.
+
+    `audit` is what `astra-tui audit --json` found of the check. Returns the files.
+    """
+    _require_new(out)
+    files = dossier(winner, task, state, to, audit).files
+    with _draft(out, files) as draft:
+        _move(draft, out)
+    return tuple(files)
 
 
 def _require_new(out: Path) -> None:

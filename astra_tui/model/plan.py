@@ -7,6 +7,7 @@ against what is measured afterwards.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -237,3 +238,31 @@ def edited_plan(before: Plan, fields: Mapping[str, Any]) -> Plan:
         return msgspec.convert({**msgspec.to_builtins(before), **others}, Plan)
     except msgspec.ValidationError as error:
         raise UserError(f"the edited plan: {error}") from None
+
+
+def unedited_words(shown: Plan, decided: Plan) -> str:
+    """What a plan still says of its change after an edit: its sentences that are no engineer's."""
+    before = _said_by(shown)
+    return " ".join(s for s in _sentences(decided.change) if _bare(s) in before)
+
+
+def edited_words(shown: Plan, edited: Plan) -> str:
+    """The sentences of an edited plan that the shown one did not have, and its new settings."""
+    before = _said_by(shown)
+    said = [s for s in _sentences(f"{edited.title}. {edited.change}") if _bare(s) not in before]
+    settings = shown.settings
+    said += [p.describe() for p in edited.parameters if settings.get(p.name) != p.value]
+    return " ".join(said)
+
+
+def _said_by(plan: Plan) -> frozenset[str]:
+    return frozenset(map(_bare, _sentences(f"{plan.title}. {plan.change}")))
+
+
+def _bare(sentence: str) -> str:
+    """A sentence without what ends it: one that another follows now has not changed."""
+    return " ".join(sentence.rstrip(" .;!?").split())
+
+
+def _sentences(text: str) -> list[str]:
+    return [part.strip() for part in re.split(r"(?<=[.;!?])\s+|\n+", text) if part.strip()]

@@ -25,12 +25,13 @@ import pytest
 
 from astra_tui.export import Framework, Subject, find_winner
 from astra_tui.export.delivery import TARGETS, Adapter, adapter_of, proof_cases
+from astra_tui.export.dossier import PAGE, dossier
 from astra_tui.export.exporting import open_exporter
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.errors import UserError
 from astra_tui.model.export import StepOutcome
 from astra_tui.model.state import CandidateState, SessionState
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.task.upstream import load_upstream
 from astra_tui.packages import Packages
 from astra_tui.sessions.integrity import read_session
@@ -291,6 +292,32 @@ def test_files_for_a_stranger(subjects: dict[str, Subject], framework: Framework
     assert {f"{prefix}/{made.target.module}.py", f"{prefix}/kernel.cu"} <= set(files)
     python = [text for name, text in files.items() if name.endswith(".py")]
     assert all(isinstance(text, str) and compile(text, "file", "exec") for text in python)
+
+
+@pytest.mark.parametrize(
+    ("name", "framework"),
+    [("h200-partner-rmsnorm", Framework.SGLANG), ("h200-partner-silu", Framework.FLASHINFER)],
+)
+def test_the_dossiers_that_come_with_the_project(name: str, framework: Framework) -> None:
+    session = read_session(ROOT / "sessions" / name)
+    assert session.state.opened is not None
+    task = load_task(ROOT / "kernels" / session.state.opened.settings.task)
+    audit = json.loads((ROOT / "benchmarks" / "results" / "audit_emulator.json").read_text())
+    files = dossier(find_winner(session), task, session.state, framework, audit).files
+    folder = ROOT / "docs" / "dossiers" / name
+    assert files == {file.name: file.read_text() for file in folder.iterdir()}
+    assert set(dossier(find_winner(session), task, session.state, Framework.VLLM).files) == {PAGE}
+
+
+def test_a_dossier_says_what_speaks_against_it() -> None:
+    """A session of the playbook on a source of ours, timed against nothing that ships."""
+    session = read_session(ROOT / "sessions" / "h200-playbook-silu")
+    task = load_task(ROOT / "kernels" / "silu_and_mul")
+    page = dossier(find_winner(session), task, session.state, Framework.FLASHINFER).files[PAGE]
+    assert "**No patch**" in page
+    assert "- it was not timed against a shipped kernel" in page
+    assert "no language model wrote the code" in page
+    assert "every approval was automatic" in page
 
 
 def test_an_operator_without_a_hook(
