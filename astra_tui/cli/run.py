@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +15,18 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.flags import RUN, SEED, chosen_seed
+from astra_tui.cli.flags import RUN, SEED, WORKERS, chosen_seed
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import RunSettings
 
 if TYPE_CHECKING:
     from astra_tui.cli.settings import Choices
     from astra_tui.engine.control import Control
+    from astra_tui.model.author import Author
     from astra_tui.model.environment import Difference
     from astra_tui.model.state import SessionState
     from astra_tui.sessions.engines import RunRequest
+    from astra_tui.workers import Workers
 
 
 @command(
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     "...), then from ./astra-tui.toml or the user's config.toml.",
     argument("task", "TASK", "a task's name or folder"),
     *RUN,
+    *WORKERS,
     flag(
         "--session", metavar="DIR", help="the session's folder; one that has a journal is resumed"
     ),
@@ -80,7 +83,13 @@ def run_request(options: Options, choices: Choices) -> RunRequest:
     if before is not None:
         refuse_foreign_server(before, choices, Path(options.session), trust=False)
     request = request_for(choices, options.task, before)
-    return replace(request, folder=options.session or "", seed=chosen_seed(options.seed))
+    return replace(
+        request,
+        folder=options.session or "",
+        seed=chosen_seed(options.seed),
+        workers=options.workers or "",
+        scheduler=options.scheduler or "",
+    )
 
 
 def settings_before(folder: Path) -> RunSettings | None:
@@ -126,26 +135,37 @@ async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
     )
 
 
-async def host(request: RunRequest, *, quiet: bool = False) -> tuple[SessionState, Path]:
-    """Runs the engine in this process; no one is asked. What happens goes to stderr, or nowhere."""
+async def host(
+    request: RunRequest, *, quiet: bool = False, workers: Workers | None = None
+) -> tuple[SessionState, Path]:
+    """Runs the engine in this process; no one is asked. What happens goes to stderr, or nowhere.
+
+    Workers do the lab's jobs, where there are some.
+    """
     from astra_tui.engine.opening import open_run
     from astra_tui.engine.server import Server
     from astra_tui.plain.run import RunLines
 
-    with await open_run(request, os.environ, wait_for_engineer=False) as opened:
+    with await open_run(request, os.environ, wait_for_engineer=False, workers=workers) as opened:
         lines = RunLines()
         for event in opened.earlier:
             lines.pass_over(event)
         if not quiet:
             plain.note(f"session {opened.folder}")
-        _cancel_on_signals(opened.engine.control)
-        async for event in Server(opened.engine, opened.folder).run():
-            if not quiet:
-                lines.show(event, lambda: opened.engine.state)
+        with _cancelled_by_signals(opened.engine.control):
+            async for event in Server(opened.engine, opened.folder).run():
+                if not quiet:
+                    lines.show(event, lambda: opened.engine.state)
         return opened.engine.state, opened.folder
 
 
-def _cancel_on_signals(control: Control) -> None:
+_hosted: list[Control] = []
+"""Of the engines that run in this process."""
+
+
+@contextlib.contextmanager
+def _cancelled_by_signals(control: Control) -> Iterator[None]:
+    """A signal cancels all engines of this process: a study has several."""
     import asyncio
 
     from astra_tui.sessions.client import user_at_terminal
@@ -153,4 +173,14 @@ def _cancel_on_signals(control: Control) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with contextlib.suppress(NotImplementedError, ValueError):
-            loop.add_signal_handler(number, control.cancel, user_at_terminal())
+            loop.add_signal_handler(number, _cancel_hosted, user_at_terminal())
+    _hosted.append(control)
+    try:
+        yield
+    finally:
+        _hosted.remove(control)
+
+
+def _cancel_hosted(by: Author) -> None:
+    for control in _hosted:
+        control.cancel(by)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from astra_tui import plain
 from astra_tui.cli.command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
-from astra_tui.cli.flags import JSON
+from astra_tui.cli.flags import JSON, WORKERS
 from astra_tui.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from astra_tui.model.state import SessionState, Usage
     from astra_tui.sessions.engines import RunRequest
     from astra_tui.sessions.study import StudyRow
+    from astra_tui.workers import Workers
 
 
 @command(
@@ -35,11 +37,15 @@ if TYPE_CHECKING:
     flag("--out", metavar="DIR", help="where its sessions go (default: studies/NAME of the file)"),
     flag("--config", metavar="FILE", help="a TOML file of settings, for what the study leaves out"),
     flag("--no-run", help="run nothing: say what was recorded so far"),
+    *WORKERS,
     JSON,
 )
 def run(options: Options) -> int:
     """Runs what is left; the table goes to stdout, a line for each run to stderr."""
+    import asyncio
+
     from astra_tui.cli.answers import StudyAnswer
+    from astra_tui.cli.devices import asked_workers
     from astra_tui.cli.settings import read_choices
     from astra_tui.cli.study_file import read_study
     from astra_tui.present.sessions import study_blocks
@@ -50,7 +56,10 @@ def run(options: Options) -> int:
     study = read_study(file, read_choices(options))
     out = Path(options.out) if options.out else Path("studies") / file.stem
     work = _Work(study, out)
-    code = ExitCode.OK if options.no_run else work.carry_out()
+    code = ExitCode.OK
+    if not options.no_run:
+        with asked_workers(options) as workers:
+            code = asyncio.run(work.carry_out(workers))
     answer = StudyAnswer(int(code), str(out), work.usage, tuple(work.rows()), work.not_ended())
     plain.print_answer(answer, options.json, lambda: study_blocks(answer.rows, answer.usage))
     return code
@@ -63,6 +72,7 @@ class _Work:
     study: Study
     out: Path
     states: dict[str, SessionState] = field(init=False)
+    _left: deque[tuple[int, StudyRun]] = field(init=False, default_factory=deque)
 
     def __post_init__(self) -> None:
         found = ((one.name, self._recorded(one)) for one in self.study.runs)
@@ -136,12 +146,30 @@ class _Work:
             }
             yield study_row(*key, len(same), ended)
 
-    def carry_out(self) -> ExitCode:
-        """Runs what is left, as far as the budget allows; returns the most telling exit code."""
+    async def carry_out(self, workers: Workers | None = None) -> ExitCode:
+        """Runs what is left, as far as the budget allows; returns the most telling exit code.
+
+        With workers as many runs at a time as these do jobs, unless a budget is to be shared.
+        """
+        import asyncio
+
+        from astra_tui.cli.study_file import StudyBudget
+
+        is_bounded = self.study.budget != StudyBudget()
+        at_once = 1 if workers is None or is_bounded else workers.slots
+        self._left = deque(enumerate(self.study.runs, start=1))
+        codes = await asyncio.gather(*(self._work(workers) for _ in range(at_once)))
+        if ExitCode.INTERRUPTED in codes:
+            plain.note("interrupted; the same command continues")
+        return max(codes)
+
+    async def _work(self, workers: Workers | None) -> ExitCode:
+        """Takes runs until none is left, or something ends the study."""
         from astra_tui.present.numbers import pluralised
 
         codes = {ExitCode.OK}
-        for number, one in enumerate(self.study.runs, start=1):
+        while self._left:
+            number, one = self._left.popleft()
             head = f"{number}/{len(self.study.runs)} {one.name}"
             if self.has_ended(one):
                 plain.note(f"{head}: ended before")
@@ -149,15 +177,14 @@ class _Work:
             begun = len(self.states) - (one.name in self.states)
             why = self.study.budget.spent(begun, [s.usage for s in self.states.values()])
             if not why:
-                codes.add(self._run(one, head))
+                codes.add(await self._run(one, head, workers))
                 why = self._cut_by_budget(one)
             if why:
+                self._left.clear()
                 left = pluralised(len(self.not_ended()), "run")
                 plain.note(f"the study's budget is spent ({why}), with {left} left")
-                break
             if ExitCode.INTERRUPTED in codes:
-                plain.note("interrupted; the same command continues")
-                break
+                self._left.clear()
         return max(codes)
 
     def _cut_by_budget(self, one: StudyRun) -> str:
@@ -168,9 +195,7 @@ class _Work:
         is_cut = closed is not None and closed.reason is StopReason.BUDGET
         return closed.message if closed is not None and is_cut and not self.has_ended(one) else ""
 
-    def _run(self, one: StudyRun, head: str) -> ExitCode:
-        import asyncio
-
+    async def _run(self, one: StudyRun, head: str, workers: Workers | None) -> ExitCode:
         from astra_tui.cli.devices import fetch_upstream
         from astra_tui.cli.run import host, settings_before
         from astra_tui.cli.run_result import EXIT_CODE_OF
@@ -187,7 +212,7 @@ class _Work:
             asked = _request(one, self.out, None).settings.budget
             share = self.study.budget.share(others, asked)
             request = replace(request, settings=replace(request.settings, budget=share))
-            state, _ = asyncio.run(host(request, quiet=True))
+            state, _ = await host(request, quiet=True, workers=workers)
             self.states[one.name] = state
             if not gate.turn_down(state):
                 break

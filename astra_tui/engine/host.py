@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from astra_tui.engine.approvals import Policy
 from astra_tui.engine.loop import Engine
@@ -22,6 +23,9 @@ from astra_tui.model.team import Team
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.journal import Journal, Redactor
 from astra_tui.sessions.reading import has_session, journal_path, state_of
+
+if TYPE_CHECKING:
+    from astra_tui.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ def build_engine(
     calls: JournaledCalls | None = None,
     device: DeviceChoice | None = None,
     memory: ExperienceStore | None = None,
+    workers: Workers | None = None,
 ) -> Engine:
     """An engine on a session. `settings` may differ from those that the session began with.
 
@@ -102,6 +107,7 @@ def build_engine(
         wait_for_engineer=wait_for_engineer,
         device=device,
         memory=memory,
+        workers=workers,
     )
     if calls is not None:
         calls.open(engine.record)

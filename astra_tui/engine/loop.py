@@ -11,6 +11,7 @@ import os
 import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from astra_tui.engine.approvals import Approvals, Policy
 from astra_tui.engine.candidate_steps import (
@@ -83,6 +84,9 @@ from astra_tui.model.verdict import Outcome
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.experience import ExperienceStore
 
+if TYPE_CHECKING:
+    from astra_tui.workers import Workers
+
 MAX_LOST = 2
 """Rounds in a row that may be lost to failures of the model's server."""
 
@@ -102,7 +106,9 @@ class Engine:
         wait_for_engineer: bool = False,
         device: DeviceChoice | None = None,
         memory: ExperienceStore | None = None,
+        workers: Workers | None = None,
     ):
+        """With `workers` these do the lab's jobs."""
         device = device or DeviceChoice()
         self._device = device
         self._watch: GpuWatch | None = None
@@ -113,10 +119,10 @@ class Engine:
         self._settings = settings
         self._recollection = Recollection(self.record, task, memory)
         processes = max(1, min(settings.candidates, os.cpu_count() or 1))
-        lab = Lab(task, device.name, processes, self._quiet, seed=state.seed)
+        lab = Lab(task, device.name, processes, self._quiet, seed=state.seed, workers=workers)
         drafts = DraftLabs(lab)
         if lab.has_times:
-            emulator = Lab(task, EMULATOR, processes, seed=state.seed)
+            emulator = Lab(task, EMULATOR, processes, seed=state.seed, workers=workers)
             drafts = DraftLabs(emulator, lab if settings.tools.drafts else None)
         self._context = RoundContext(
             task=task,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -30,6 +31,9 @@ from astra_tui.sessions.journal import Redactor
 from astra_tui.sessions.reading import has_session
 from astra_tui.sessions.store import new_session_folder
 
+if TYPE_CHECKING:
+    from astra_tui.workers import Workers
+
 
 @dataclass(frozen=True)
 class OpenRun(AbstractContextManager["OpenRun"]):
@@ -41,6 +45,8 @@ class OpenRun(AbstractContextManager["OpenRun"]):
     first: int
     """The number of the first record of this run."""
     _session: OpenSession
+    _workers: ExitStack
+    """Workers that were opened for it."""
 
     @property
     def earlier(self) -> tuple[Event, ...]:
@@ -54,12 +60,19 @@ class OpenRun(AbstractContextManager["OpenRun"]):
         _trace: TracebackType | None,
     ) -> None:
         self._session.journal.close()
+        self._workers.close()
 
 
 async def open_run(
-    request: RunRequest, environment: Mapping[str, str], *, wait_for_engineer: bool
+    request: RunRequest,
+    environment: Mapping[str, str],
+    *,
+    wait_for_engineer: bool,
+    workers: Workers | None = None,
 ) -> OpenRun:
     """Opens or resumes the session of a request. The key of a model is in the environment.
+
+    Its lab's jobs are done by `workers`, else by those that the request asks for, if any.
 
     Raises UserError; a request that is refused leaves no new folder.
     """
@@ -73,15 +86,28 @@ async def open_run(
     access, earlier = _model_access(request, environment), _remembered(request)
     calls = JournaledCalls(request.settings.budget, access.prices)
     team = await build_team(request.settings, access, calls, earlier)
+    own = ExitStack()
     try:
+        if workers is None:
+            workers = await asyncio.to_thread(_asked_workers, request, own)
         session = _session(request, task, redactor)
-        engine = _engine(session, task, request, team, wait_for_engineer, calls, device)
+        engine = _engine(session, task, request, team, wait_for_engineer, calls, device, workers)
     except BaseException:
+        own.close()
         await team.close()
         raise
     records = session.journal.found.records
     first = records[-1].seq + 1 if records else 0
-    return OpenRun(engine, session.journal.folder, redactor, first, session)
+    return OpenRun(engine, session.journal.folder, redactor, first, session, own)
+
+
+def _asked_workers(request: RunRequest, stack: ExitStack) -> Workers | None:
+    if not (request.workers or request.scheduler):
+        return None
+    from astra_tui.workers import WorkersAsked, open_workers
+
+    asked = WorkersAsked.read(request.workers, request.scheduler)
+    return stack.enter_context(open_workers(asked)) if asked is not None else None
 
 
 def _session(request: RunRequest, task: KernelTask, redactor: Redactor) -> OpenSession:
@@ -101,6 +127,7 @@ def _engine(
     wait_for_engineer: bool,
     calls: JournaledCalls,
     device: DeviceChoice,
+    workers: Workers | None,
 ) -> Engine:
     try:
         check_same_device(session, device)
@@ -113,6 +140,7 @@ def _engine(
             calls=calls,
             device=device,
             memory=ExperienceStore(file) if (file := memory_file()) is not None else None,
+            workers=workers,
         )
     except BaseException:
         session.journal.close()

@@ -234,6 +234,9 @@ class RunRequest(msgspec.Struct, frozen=True):
     price_input_per_million: float | None = None
     price_output_per_million: float | None = None
     price_cached_per_million: float | None = None
+    workers: str = ""
+    scheduler: str = ""
+    """Who does the lab's jobs, as `--workers` and `--scheduler` say; the engine itself for none."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="engine", tag="ready"):

@@ -62,8 +62,8 @@ def test_a_study_that_was_cut_goes_on(shell: Shell) -> None:
     journal = journal_path(out / "silu_and_mul-playbook-lot-1")
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[: len(lines) // 2]))
-    write(shell, FILE.replace("runs = 1", "runs = 2"))
-    whole = shell.run("study", "tried.toml", "--json")
+    write(shell, FILE.partition("[budget]")[0])  # Both at a time, by two workers.
+    whole = shell.run("study", "tried.toml", "--json", "--workers", "2")
     answer = decoded(whole, StudyAnswer)
     assert (whole.code, answer.not_ended, "ended before" in whole.err) == (ExitCode.OK, (), False)
     assert len(journal.read_bytes().splitlines()) > len(lines)
