@@ -176,7 +176,7 @@ RUN = (
         multiple=True,
         help="how one role asks its model, such as coding.model=NAME or planning.effort=high; may "
         "be repeated (roles: planning, coding, testing, profiling; keys: model, effort, "
-        "output_tokens, temperature)",
+        "output_tokens, temperature, wire, silence_seconds, call_seconds)",
     ),
     flag(
         "--wire",

@@ -34,6 +34,7 @@ from astra_tui.llm.messages import (
 )
 from astra_tui.llm.quirks import Quirks, first_quirks, learn
 from astra_tui.llm.streamed import StreamedReply
+from astra_tui.model.settings import WireChoice
 
 WIRES = {Wire.CHAT: wire_chat, Wire.RESPONSES: wire_responses}
 
@@ -44,7 +45,7 @@ class OpenAILLM:
     def __init__(self, endpoint: Endpoint):
         self.endpoint = endpoint
         self._connection = Connection(endpoint)
-        self._quirks: dict[str, Quirks] = {}
+        self._quirks: dict[tuple[str, WireChoice], Quirks] = {}
 
     async def __aenter__(self) -> OpenAILLM:
         return self
@@ -61,9 +62,10 @@ class OpenAILLM:
         """Close all connections."""
         await self._connection.close()
 
-    def quirks(self, model: str) -> Quirks:
-        """What is known of a model so far."""
-        return self._quirks.get(model) or first_quirks(self.endpoint)
+    def quirks(self, model: str, endpoint: Endpoint | None = None) -> Quirks:
+        """What is known of a model so far, asked as the endpoint says, or a request's own."""
+        endpoint = endpoint or self.endpoint
+        return self._quirks.get((model, endpoint.wire)) or first_quirks(endpoint)
 
     async def models(self) -> object:
         """What the server answers to GET /models, as JSON. Raises LLMError."""
@@ -73,7 +75,7 @@ class OpenAILLM:
             async with asyncio.timeout(self.endpoint.timeouts.total):
                 return await self._connection.get("/models")
         except TimeoutError:
-            failure = self._late()
+            failure = _late(self.endpoint)
         except expected_failures() as error:
             failure = translate(error, self.endpoint, "")
         raise failure
@@ -88,13 +90,14 @@ class OpenAILLM:
 
         Raises LLMError, and BudgetSpent where `attempts` does.
         """
-        call = Call(request, on_delta or _ignore, attempts)
+        limits = request.wire, request.silence_seconds, request.call_seconds
+        call = Call(request, self.endpoint.asked_as(*limits), on_delta or _ignore, attempts)
         try:
-            async with asyncio.timeout(self.endpoint.timeouts.total) as deadline:
+            async with asyncio.timeout(call.endpoint.timeouts.total) as deadline:
                 return await self._persist(call, deadline)
         except TimeoutError:
             pass
-        raise self._late()
+        raise _late(call.endpoint)
 
     async def _persist(self, call: Call, deadline: asyncio.Timeout) -> Reply:
         """Attempts until one succeeds, one fails for good, or there were enough."""
@@ -117,7 +120,7 @@ class OpenAILLM:
         """One attempt, repeated at once as long as the server's refusals teach something."""
         model = call.request.model
         while True:
-            quirks = self.quirks(model)
+            quirks = self.quirks(model, call.endpoint)
             await self._connection.client()
             body = WIRES[quirks.wire].body(call.begin(), quirks)
             try:
@@ -129,14 +132,15 @@ class OpenAILLM:
             rejection = rejection_of(failure)
             learnt = rejection and learn(quirks, rejection, call.request, _parameters(body))
             if not learnt:
-                raise translate(failure, self.endpoint, model)
-            self._quirks[model] = learnt
+                raise translate(failure, call.endpoint, model)
+            self._quirks[model, call.endpoint.wire] = learnt
 
     async def _send(self, call: Call, quirks: Quirks, body: Json) -> Exception | None:
         """Send a body and gather the answer in the call; what went wrong, or None."""
         wire = WIRES[quirks.wire]
         try:
-            async with await self._connection.stream(wire.PATH, body) as events:
+            silence = call.endpoint.timeouts.silence
+            async with await self._connection.stream(wire.PATH, body, silence) as events:
                 call.taken = True
                 async for event in events:
                     call.streamed.answered = True
@@ -151,18 +155,22 @@ class OpenAILLM:
             raise
         return None
 
-    def _late(self) -> DeadlineExceeded:
-        return DeadlineExceeded(
-            f"{self.endpoint.address} gave no whole answer in {self.endpoint.timeouts.total:g} s",
-            hint="give calls longer (--call-seconds), or choose a faster model",
-        )
+
+def _late(endpoint: Endpoint) -> DeadlineExceeded:
+    return DeadlineExceeded(
+        f"{endpoint.address} gave no whole answer in {endpoint.timeouts.total:g} s",
+        hint="give calls longer (--call-seconds), or choose a faster model",
+    )
 
 
 class Call:
-    """The state of one call over its attempts."""
+    """The state of one call over its attempts; `endpoint` is as it wants to be asked."""
 
-    def __init__(self, request: Request, on_delta: OnDelta, attempts: Attempts | None):
+    def __init__(
+        self, request: Request, endpoint: Endpoint, on_delta: OnDelta, attempts: Attempts | None
+    ):
         self.request = request
+        self.endpoint = endpoint
         self.sent = 0
         self.taken = False
         """Whether the server may have worked on what was sent last."""

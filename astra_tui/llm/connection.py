@@ -27,16 +27,23 @@ class Connection:
                 self._client = await asyncio.to_thread(_open, self._endpoint)
         return self._client
 
-    async def stream(self, path: str, body: Json) -> AsyncStream[object]:
-        """Send a request; the events of the answer as plain JSON values.
+    async def stream(self, path: str, body: Json, silence: float) -> AsyncStream[object]:
+        """Send a request; the events of the answer as plain JSON values, with at most `silence`
+        seconds between two bytes.
 
         Plain values because servers leave out what the package's own types promise.
         """
+        import httpx2
         from openai import AsyncStream
 
         client = await self.client()
         return await client.post(
-            path, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object]
+            path,
+            cast_to=object,
+            body=body,
+            options={"timeout": httpx2.Timeout(silence, connect=self._endpoint.timeouts.connect)},
+            stream=True,
+            stream_cls=AsyncStream[object],
         )
 
     async def get(self, path: str) -> object:

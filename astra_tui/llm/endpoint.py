@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from urllib.parse import urlsplit
 
@@ -73,6 +73,14 @@ class Endpoint:
                 "the base URL of the model's server has to begin with http:// or https://",
                 hint="for example http://127.0.0.1:8000/v1",
             )
+
+    def asked_as(self, wire: WireChoice, silence: float | None, total: float | None) -> Endpoint:
+        """The same, as one request wants to be asked there; AUTO and None leave it as it is."""
+        times = self.timeouts
+        total = total or times.total
+        chosen = self.wire if wire is WireChoice.AUTO else wire
+        limits = Timeouts(times.connect, silence or min(times.silence, total), total)
+        return replace(self, wire=chosen, timeouts=limits)
 
     @property
     def host(self) -> str:

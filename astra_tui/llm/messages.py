@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from astra_tui.model.digest import content_hash
+from astra_tui.model.settings import WireChoice
 
 Json = dict[str, Any]
 """A JSON object."""
@@ -87,6 +88,10 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: AnswerSchema | None = None
     temperature: float | None = None
     reasoning_effort: str | None = None
+    wire: WireChoice = WireChoice.AUTO
+    """How it is sent, and how long it may be silent and take: None and AUTO are the endpoint's."""
+    silence_seconds: float | None = None
+    call_seconds: float | None = None
     purpose: str = ""
 
     def __post_init__(self) -> None:

@@ -77,13 +77,17 @@ class ModelSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     output_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Of one answer at most, thoughts included."""
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    wire: WireChoice = WireChoice.AUTO
+    silence_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """The longest wait between two bytes of an answer."""
+    call_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """The longest that one call may take."""
 
     def over(self, others: ModelSettings) -> ModelSettings:
         """These settings, and the others' where nothing is set here."""
-        return msgspec.structs.replace(
-            others,
-            **{n: v for n, v in msgspec.structs.asdict(self).items() if v not in ("", None)},
-        )
+        unset = ("", None, WireChoice.AUTO)
+        chosen = {n: v for n, v in msgspec.structs.asdict(self).items() if v not in unset}
+        return msgspec.structs.replace(others, **chosen)
 
 
 class GatePolicy(StrEnum):

@@ -51,5 +51,8 @@ def model_words(asked: ModelSettings) -> str:
         f"effort {asked.effort}" if asked.effort else "",
         "" if asked.output_tokens is None else f"at most {count(asked.output_tokens)} tokens",
         "" if asked.temperature is None else f"temperature {asked.temperature:g}",
+        "" if asked.wire is WireChoice.AUTO else f"{asked.wire.value} wire",
+        "" if asked.silence_seconds is None else f"silent {asked.silence_seconds:g} s at most",
+        "" if asked.call_seconds is None else f"{asked.call_seconds:g} s a call",
     ]
     return ", ".join(filter(None, told))

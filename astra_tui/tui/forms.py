@@ -185,6 +185,9 @@ _ASKED = {
     "effort": ("effort", ""),
     "output_tokens": ("tokens", "a whole number from 1 on"),
     "temperature": ("temperature", "a number from 0 to 2"),
+    "wire": ("wire", "auto, responses or chat"),
+    "silence_seconds": ("silence, s", "a number of seconds above 0"),
+    "call_seconds": ("a call, s", "a number of seconds above 0"),
 }
 """What each agent's model can be told: its word, and what its field takes."""
 
@@ -197,7 +200,8 @@ def model_fields(settings: RunSettings) -> tuple[Field, ...]:
     seconds = (
         Field(name, label, _shown(getattr(settings, name))) for name, label in _SECONDS.items()
     )
-    everyone = _asked_fields(_ALL, general)[1:]  # The model is in the form of the run.
+    # The model is in the form of the run; wire and seconds have fields of their own.
+    everyone = _asked_fields(_ALL, general)[1:4]
     return (
         replace(everyone[0], label=f"all agents: {everyone[0].label.strip()}"),
         *everyone[1:],
@@ -224,7 +228,7 @@ def _asked_fields(who: str, asked: ModelSettings) -> tuple[Field, ...]:
 
 
 def _shown(value: str | float | None) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None or value is WireChoice.AUTO else str(value)
 
 
 def with_models(values: Mapping[str, str], settings: RunSettings) -> RunSettings:

@@ -35,6 +35,7 @@ from astra_tui.llm import (
     Usage,
 )
 from astra_tui.model.errors import UserError
+from astra_tui.model.settings import WireChoice
 from tests.llm.conftest import KEY, SERVER, Scripted, complete, user_request
 
 LONG = "The reduction is bound by memory. " * 4
@@ -300,6 +301,22 @@ def test_the_deadline_bounds_the_whole_call(server: Scripted, wire: str) -> None
     with pytest.raises(DeadlineExceeded, match=r"0\.3 s"):
         asyncio.run(scenario())
     server.wait_for_abort()
+
+
+def test_a_request_may_have_a_wire_and_limits_of_its_own(server: Scripted) -> None:
+    server.play({"text": "one"}, {"text": "two"}, {"fault": "stall", "text": LONG, "after": 3})
+    own = user_request(wire=WireChoice.RESPONSES)
+    hasty = user_request(wire=WireChoice.RESPONSES, silence_seconds=60.0, call_seconds=0.3)
+
+    async def scenario() -> None:
+        async with OpenAILLM(server.endpoint("chat", 1)) as llm:
+            for asked in (own, user_request()):
+                await llm.complete(asked)
+            await llm.complete(hasty)
+
+    with pytest.raises(DeadlineExceeded, match=r"0\.3 s"):
+        asyncio.run(scenario())
+    assert (len(server.requests("responses")), len(server.requests("chat"))) == (2, 1)
 
 
 def test_cancelling_closes_the_connection(server: Scripted, wire: str) -> None:

@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 from astra_tui.llm import Endpoint
 from astra_tui.model.events import CallReserved, ExchangeMade, SessionClosed, StopReason
-from astra_tui.model.settings import SearchKind, ToolLimits
+from astra_tui.model.settings import ModelSettings, Role, SearchKind, ToolLimits
 from astra_tui.model.state import RoundState
 from astra_tui.model.task import load_task
 from astra_tui.present.words import stands_on
@@ -52,6 +52,8 @@ Entry = dict[str, Any]
 
 SERVE = ROOT / "benchmarks" / "small_model_server.py"
 MOST_ROUNDS_LOST = 1
+TOKENS_OF_CODE = 450
+"""Of an answer with code, where a script gives some: it has to fit."""
 
 ON_THE_WAY: tuple[Entry, ...] = (
     {**FAULTS["503"], "when": {"system": "profiling"}},
@@ -83,14 +85,15 @@ def searched() -> dict[str, tuple[tuple[Entry, ...], Entry]]:
     steps = (planned(n, f"idea {n}") for n in (2, 3))
     merging = (planned(1, "pairs", "fast"), coded("pairs", pairs), coded("fast", fast))
     line = (planned(1, "pairs"), coded("pairs", pairs))
+    roles = {Role.CODING: ModelSettings(output_tokens=TOKENS_OF_CODE)}
     return {
         "archive": (
             (quiet, *merging, planned(2, "both")),
-            {"candidates": 2, "search": SearchKind.ARCHIVE},
+            {"candidates": 2, "search": SearchKind.ARCHIVE, "roles": roles, "reflections": 0},
         ),
         "restarts": (
             (quiet, *line, *steps, *(coded(f"idea {n}", code) for n, code in enumerate(idle, 2))),
-            {"search": SearchKind.RESTARTS},
+            {"search": SearchKind.RESTARTS, "roles": roles, "reflections": 0},
         ),
     }
 

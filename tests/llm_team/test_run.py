@@ -26,7 +26,7 @@ from astra_tui.model.events import (
     VerdictReached,
 )
 from astra_tui.model.fold import fold
-from astra_tui.model.settings import Approval, Budget, ModelSettings, Role
+from astra_tui.model.settings import Approval, Budget, ModelSettings, Role, WireChoice
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import KEY, MODEL, Scripted
@@ -314,9 +314,13 @@ def test_each_role_asks_as_its_settings_say(
     roles = {
         Role.CODING: ModelSettings("coder", "low", 2048),
         Role.TESTING: ModelSettings(temperature=0.5),
+        Role.PROFILING: ModelSettings(wire=WireChoice.RESPONSES, call_seconds=60),
     }
     ran = run_engine(tmp_path / "run", task, server, rounds=1, effort="high", roles=roles)
     asked = {b["messages"][-1]["content"].split(",")[0]: b for b in server.requests("completions")}
+    (other,) = server.requests("responses")
+    assert "Step: profiling" in str(other["input"])
+    assert "Step: profiling" not in asked
     of = {
         step: (b["model"], b.get("reasoning_effort"), b.get("temperature"))
         for step, b in asked.items()

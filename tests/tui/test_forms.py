@@ -97,7 +97,7 @@ def test_a_run_is_chosen_by_fields() -> None:
 
 
 def test_each_agent_can_ask_its_model_in_its_own_way() -> None:
-    own = {Role.CODING: ModelSettings("other", "low", 2000, 0.5)}
+    own = {Role.CODING: ModelSettings("other", "low", 2000, 0.5, WireChoice.RESPONSES, 30, 60)}
     settings = replace(
         REQUEST.settings, effort="high", temperature=0.2, roles=own, call_seconds=90.0,
         wire=WireChoice.CHAT,
@@ -111,6 +111,8 @@ def test_each_agent_can_ask_its_model_in_its_own_way() -> None:
     assert run_of(emptied, request) == REQUEST
     for name, text, told in (
         ("all_temperature", "3", "all: temperature: '3' is not a number from 0 to 2"),
+        ("coding_wire", "fast", "coding: wire: 'fast' is not auto, responses or chat"),
+        ("coding_call_seconds", "0", "coding: a call, s: '0' is not a number of seconds above 0"),
         ("coding_output_tokens", "0", "coding: tokens: '0' is not a whole number from 1 on"),
         ("silence_seconds", "0", "silence, seconds has to be more than 0"),
     ):

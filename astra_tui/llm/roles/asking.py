@@ -147,6 +147,9 @@ class Asker:
             settings.output_tokens or self._most_tokens,
             temperature=settings.temperature,
             reasoning_effort=settings.effort or None,
+            wire=settings.wire,
+            silence_seconds=settings.silence_seconds,
+            call_seconds=settings.call_seconds,
             purpose=step.purpose,
         )
 
