@@ -27,6 +27,7 @@ class ArgumentRole(StrEnum):
     INOUT = "inout"
     SCALAR = "scalar"
     WORKSPACE = "workspace"
+    """Memory of the launch plan's own, which no caller sees."""
 
     @property
     def is_input(self) -> bool:
