@@ -17,6 +17,7 @@ from astra_tui.model.errors import UserError
 )
 def run(options: Options) -> int:
     """Packs one session; one that an engine still writes is refused."""
+    from astra_tui.present.numbers import count
     from astra_tui.sessions.folder import WriterLock
     from astra_tui.sessions.reading import is_packed, pack
     from astra_tui.sessions.store import find_session, sessions_folder
@@ -29,5 +30,5 @@ def run(options: Options) -> int:
         packed = pack(folder)
     finally:
         lock.release()
-    plain.note(f"{packed}: {packed.stat().st_size:,} bytes")
+    plain.note(f"{packed}: {count(packed.stat().st_size)} bytes")
     return ExitCode.OK

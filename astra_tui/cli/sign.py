@@ -22,6 +22,7 @@ from astra_tui.cli.read_file import read_user_file
 def run(options: Options) -> int:
     """Signs a whole session; the signature lies in its folder."""
     from astra_tui.cli.session_lookup import saved_session
+    from astra_tui.present.numbers import count
     from astra_tui.sessions.integrity import read_session
     from astra_tui.sessions.signing import sign, signature_of
 
@@ -30,5 +31,5 @@ def run(options: Options) -> int:
     path = sign(session, key, read_user_file(key, "private key"))
     signed = signature_of(session)
     assert signed is not None
-    plain.note(f"{path}: {signed.lines:,} lines signed by {signed.fingerprint}")
+    plain.note(f"{path}: {count(signed.lines)} lines signed by {signed.fingerprint}")
     return ExitCode.OK

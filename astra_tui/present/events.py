@@ -74,7 +74,8 @@ def _of_code(event: events.Event) -> Phrase | None:
             first = f"line {errors[0].line}: {errors[0].message}" if errors else "no reason given"
             return Phrase(f"{short(event.candidate)} does not compile: {first}", Tone.BAD)
         case events.ExchangeMade():
-            tokens = f"{event.input_tokens:,} tokens in, {event.output_tokens:,} out"
+            given, written = map(numbers.count, (event.input_tokens, event.output_tokens))
+            tokens = f"{given} tokens in, {written} out"
             took = numbers.seconds(event.seconds)
             text = f"{event.model} for {event.purpose}: {tokens}, {took}"
             if event.error:

@@ -8,7 +8,7 @@ from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
 from astra_tui.present import document as doc
-from astra_tui.present.numbers import seconds, size
+from astra_tui.present.numbers import count, seconds, size
 from astra_tui.present.tones import Tone
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -37,8 +37,8 @@ def gpu_facts(gpu: GpuIdentity) -> dict[str, str]:
         "L2 cache": gpu.l2_bytes and size(gpu.l2_bytes),
         "driver": gpu.driver,
         "CUDA of the driver": gpu.cuda_driver,
-        "highest SM clock": gpu.max_sm_mhz and f"{gpu.max_sm_mhz:,} MHz",
-        "highest memory clock": gpu.max_mem_mhz and f"{gpu.max_mem_mhz:,} MHz",
+        "highest SM clock": gpu.max_sm_mhz and f"{count(gpu.max_sm_mhz)} MHz",
+        "highest memory clock": gpu.max_mem_mhz and f"{count(gpu.max_mem_mhz)} MHz",
         "power limit": gpu.power_limit_w and f"{gpu.power_limit_w:,.0f} W",
         "ECC": _switch(gpu.ecc_enabled),
         "MIG": _switch(gpu.mig_enabled),

@@ -98,6 +98,14 @@ def seconds(value: float) -> str:
     return " ".join(f"{number} {unit}" for number, unit in parts if number)
 
 
+def rough_duration(seconds: float) -> str:
+    """In one unit, as in "42 s" or "3 h"."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def clock(value: float) -> str:
     """Seconds that are running, as in "0:07" or "1:02:45"."""
     minutes, rest = divmod(int(value), 60)

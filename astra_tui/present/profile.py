@@ -12,7 +12,7 @@ from astra_tui.model.state import CandidateState, ProposalState, SessionState
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
 from astra_tui.present.counters import COUNTED, counted_table, totals
-from astra_tui.present.numbers import dimensions, percent
+from astra_tui.present.numbers import count, dimensions, percent
 from astra_tui.present.timing import measured_blocks, running_blocks, workload_blocks
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import round_verdict
@@ -110,7 +110,7 @@ def _times(
 def _workload(now: WorkloadProfile, before: WorkloadProfile | None) -> doc.Block:
     ran = f"{now.dtype.value}, ran {dimensions(now.dims)}"
     used = f"sectors used to {percent(now.counters.sector_efficiency)}"
-    launched = doc.Badge(f"{now.blocks:,} blocks of {now.threads} threads, {used}", Tone.DIM)
+    launched = doc.Badge(f"{count(now.blocks)} blocks of {now.threads} threads, {used}", Tone.DIM)
     at = doc.place((now.workload,), "blocks", "threads", "sector_efficiency")
     title: doc.Line = (doc.Strong(now.workload), doc.Badge(f"  {ran}", Tone.DIM))
     heading = doc.table(("",), [(launched,)], anchors=(at,))
@@ -143,7 +143,7 @@ def metrics_blocks(report: NcuReport) -> list[doc.Block]:
     blocks: list[doc.Block] = [doc.Paragraph((doc.Badge(report.outcome + by, tone),))]
     blocks += doc.paragraphs(*([f"remedy: {report.remedy}"] if report.remedy else []))
     for launch in report.launches:
-        size = (" x ".join(f"{n:,}" for n in each) for each in (launch.grid, launch.block))
+        size = (" x ".join(count(n) for n in each) for each in (launch.grid, launch.block))
         values = {n: m for n, m in launch.metrics.items() if n != DURATION}
         anchors = tuple(doc.place((launch.kernel, report.workload), name) for name in values)
         rows = ((name, metric_words(m)) for name, m in values.items())

@@ -391,5 +391,5 @@ def device_words(device: str, gpu: GpuIdentity | None) -> str:
     parts = [device, gpu.name or "a GPU of unknown name"]
     parts.append(f"driver {gpu.driver}" if gpu.driver else "driver unknown")
     if gpu.max_sm_mhz:
-        parts.append(f"SM clock up to {gpu.max_sm_mhz:,} MHz")
+        parts.append(f"SM clock up to {numbers.count(gpu.max_sm_mhz)} MHz")
     return ", ".join(parts)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import DecisionTaken, VerdictReached
+from astra_tui.present.numbers import rough_duration
 from astra_tui.sessions.reading import read_journal
 from astra_tui.sessions.records import Record
 from astra_tui.sessions.timeline import (
@@ -31,7 +32,6 @@ from astra_tui.tui.widgets.replay_line import (
     HEAD,
     STATUS_WIDTH,
     ReplayLine,
-    rough_duration,
     status_words,
 )
 from tests.sessions.samples import whole_session

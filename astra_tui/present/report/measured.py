@@ -233,7 +233,7 @@ def _check_row(name: str, version: CandidateState) -> doc.Row:
         name,
         doc.Code(short(version.hash)),
         doc.badge(check.verdict),
-        f"{passed:,} of {version.cases:,}",
+        f"{numbers.count(passed)} of {numbers.count(version.cases)}",
         doc.number(error.error, numbers.decimal, 3) if error else None,
         doc.number(error.allowed, numbers.decimal, 2) if error else None,
         case.case.id if case else None,

@@ -235,5 +235,6 @@ def _whole(facts: Facts, name: str, hash_: str) -> doc.Block:
 def _read(facts: Facts, hash_: str) -> str:
     text = read_blob(facts.session.folder, hash_)
     if len(text) > LONGEST_SOURCE:
-        raise UserError(f"it has {len(text):,} characters, more than {LONGEST_SOURCE:,}")
+        size, most = map(numbers.count, (len(text), LONGEST_SOURCE))
+        raise UserError(f"it has {size} characters, more than {most}")
     return text

@@ -6,7 +6,7 @@ from textual.message import Message
 
 from astra_tui.model.events import ExchangeMade, ToolUsed
 from astra_tui.model.visible import visible
-from astra_tui.present.numbers import dollars
+from astra_tui.present.numbers import count, dollars
 from astra_tui.present.tones import Tone
 from astra_tui.tui.text_layout import Line, Page, Span, wrapped
 from astra_tui.tui.view import LogEntry, View
@@ -56,7 +56,7 @@ class LogPane(RowsPane):
         if usage.calls:
             cost = f", {dollars(usage.dollars)}" if usage.dollars else ""
             unpriced = f", {usage.unpriced_calls} calls unpriced" if usage.unpriced_calls else ""
-            text = f"{usage.calls} calls, {usage.tokens:,} tokens{cost}{unpriced}"
+            text = f"{usage.calls} calls, {count(usage.tokens)} tokens{cost}{unpriced}"
             page.line(Span(text, Tone.DIM))
         kept: dict[tuple[int, int], list[Line]] = {}
         for entry in view.log:

@@ -17,6 +17,7 @@ from astra_tui.model.ledger import score
 from astra_tui.model.plan import Citation, Observation, Plan
 from astra_tui.model.state import CandidateState, ProposalState
 from astra_tui.model.verdict import REJECTED_BEFORE, RoundVerdict
+from astra_tui.present.numbers import count
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import (
     decision_words,
@@ -221,7 +222,7 @@ def draw_evidence(
     sentences = len(observations) - _MAX_SHOWN
     numbers = sum(len(o.cites) for o in observations) - len(cited)
     if sentences > 0 or numbers > 0:
-        left_out = f"{max(sentences, 0):,} sentences and {numbers:,} numbers more"
+        left_out = f"{count(max(sentences, 0))} sentences and {count(numbers)} numbers more"
         page.field("", f"... and {left_out}", Tone.DIM)
     return cited
 

@@ -8,7 +8,7 @@ from textual import events
 from textual.message import Message
 
 from astra_tui.present.events import describe
-from astra_tui.present.numbers import clock
+from astra_tui.present.numbers import clock, rough_duration
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.timeline import MomentKind
 from astra_tui.tui.player import Player
@@ -148,11 +148,3 @@ def status_words(player: Player) -> str:
     if player.idle:
         return f"idle {rough_duration(player.idle)} shortened"
     return f"{'playing' if player.playing else 'stopped'} {speed_words(player.speed)}"
-
-
-def rough_duration(seconds: float) -> str:
-    """In one unit, as in "42 s" or "3 h"."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds // size:.0f} {unit}"
-    return f"{seconds:.0f} s"

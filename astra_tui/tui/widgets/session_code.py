@@ -16,6 +16,7 @@ from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.sass import MalformedMachineCode, unpacked
 from astra_tui.model.state import CandidateState
+from astra_tui.present.numbers import count
 from astra_tui.sessions.folder import source_path
 from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
@@ -227,7 +228,7 @@ def columns_of(candidate: CandidateState) -> tuple[LineColumn, ...]:
         LineColumn("sectors", _by_line(counters, "sectors")),
         LineColumn("requests", _by_line(counters, "requests")),
         LineColumn("conflicts", _by_line(counters, "conflicts")),
-        LineColumn("instr.", {c.line: f"{c.warp_instructions:,}" for c in counters.lines}),
+        LineColumn("instr.", {c.line: count(c.warp_instructions) for c in counters.lines}),
     )
     return tuple(column for column in columns if column.values)
 
@@ -236,4 +237,4 @@ def _by_line(counters: Counters, field: str) -> dict[int, str]:
     sums: dict[int, int] = {}
     for access in counters.accesses:
         sums[access.line] = sums.get(access.line, 0) + int(getattr(access, field))
-    return {line: f"{count:,}" for line, count in sums.items() if count}
+    return {line: count(n) for line, n in sums.items() if n}

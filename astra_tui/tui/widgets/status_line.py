@@ -7,7 +7,7 @@ from textual import events
 from astra_tui.model.events import StopReason
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.visible import visible_inline
-from astra_tui.present.numbers import clock, dollars
+from astra_tui.present.numbers import clock, count, dollars
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import STAGES, best_of, stop_words, team_words
 from astra_tui.tui.player import Player
@@ -126,7 +126,7 @@ def _cost(state: SessionState) -> list[Span]:
         return [Span(gpu, Tone.DIM)] if gpu else []
     cost = f" {dollars(usage.dollars)}" if usage.dollars else ""
     more = "+" if usage.dollars and usage.unpriced_calls else ""
-    return [Span(f"{usage.tokens:,} tokens{cost}{more}", Tone.DIM)]
+    return [Span(f"{count(usage.tokens)} tokens{cost}{more}", Tone.DIM)]
 
 
 def _doubt(player: Player | None) -> list[Span]:
@@ -147,4 +147,4 @@ def _lost(player: Player) -> list[Span]:
     trust = player.trust
     if trust is None or not player.timeline.broken:
         return []
-    return [Span(f"{trust.lines - player.length:,} more make no sense", Tone.CAUTION)]
+    return [Span(f"{count(trust.lines - player.length)} more make no sense", Tone.CAUTION)]
