@@ -173,10 +173,10 @@ class _Writer:
 
     def _contract(self, *, of_layouts: bool) -> Iterator[str]:
         """The conditions on dimensions, or those on addresses and strides."""
-        for condition in self.task.accepts:
+        for number, condition in enumerate(self.task.accepts):
             if bool(names_in(condition) & self.buffers.keys()) == of_layouts:
                 text = bare(self.cpp.write(condition))
-                yield f"{_IN}astra::require({text}, astra::kOutsideContract);"
+                yield f"{_IN}astra::require({text}, astra::kContract + {number});"
 
     def _tensor(self, argument: Argument) -> Iterator[str]:
         name = cpp_name(argument.name)

@@ -8,6 +8,7 @@ from astra_tui.export.artefact import Files, Subject, rendered, template
 from astra_tui.export.cpp_expression import cpp_name
 from astra_tui.export.cpp_plan import cpp_plan
 from astra_tui.export.dependent import caller_notice
+from astra_tui.model.task import KernelTask
 from astra_tui.model.task.dims import dim_sources
 
 _WIDTH = 88
@@ -55,6 +56,16 @@ def cpp_words(subject: Subject) -> dict[str, Any]:
         "sources": sources,
         "places": {argument.name: place for place, argument in enumerate(task.tensors)},
         "first_of_type": next((n for n, a in enumerate(task.tensors) if a.dtype is None), None),
+        "pairs": _pairs(task),
         "numbers": [f"{'double' if f else 'int64_t'} {cpp_name(n)}" for n, f in kinds.items()],
         "call": [*(a.name for a in task.tensors), *kinds],
     }
+
+
+def _pairs(task: KernelTask) -> list[tuple[str, str]]:
+    """Every tensor that is written with every other one, once."""
+    found: dict[frozenset[str], tuple[str, str]] = {}
+    for one in (a for a in task.tensors if a.is_written):
+        for other in (a for a in task.tensors if a is not one):
+            found.setdefault(frozenset((one.name, other.name)), (one.name, other.name))
+    return list(found.values())

@@ -144,28 +144,29 @@ BOUND = r"""#include "everything_plan.hpp"
 int main() {
   const std::int64_t sizes[][2] = {{3, 8}, {3, 17}, {8, 0}, {3, 0}};
   const std::int64_t apart[] = {16, 1};
-  char memory[4];
+  char memory[4096];
   const astra::Type half{astra::kFloat, 16}, single{astra::kFloat, 32}, whole{astra::kInt, 32};
   const astra::Tensor good[] = {{memory, 1, half, 2, sizes[0], apart},
-                                {memory + 1, 1, half, 2, sizes[1], nullptr},
-                                {memory + 2, 1, single, 1, sizes[2], nullptr},
-                                {memory + 3, 1, whole, 1, sizes[3], nullptr}};
+                                {memory + 1024, 1, half, 2, sizes[1], nullptr},
+                                {memory + 2048, 1, single, 1, sizes[2], nullptr},
+                                {memory + 3072, 1, whole, 1, sizes[3], nullptr}};
   const auto a = astra_everything::bound(good, 0.5, 7);
   std::printf("%d %d %d %d %d %g %d %d\n", a.dtype, int(a.n), int(a.m), int(a.out_strides[0]),
               int(a.out_strides[1]), a.eps, int(a.count), int((const char*)a.flags - memory));
-  for (int wrong = 0; wrong < 7; ++wrong) {
+  for (int wrong = 1; wrong < 8; ++wrong) {
     astra::Tensor given[] = {good[0], good[1], good[2], good[3]};
-    if (wrong == 0) given[2].device = -1;
     if (wrong == 1) given[3].device = 0;
     if (wrong == 2) given[1].axes = 1;
     if (wrong == 3) given[0].type = whole;
     if (wrong == 4) given[2].type = half;
     if (wrong == 5) given[1].sizes = sizes[0];
     if (wrong == 6) given[1].strides = apart;
+    if (wrong == 7) given[2].data = memory + 1;
     try {
       astra_everything::bound(given, 0.5, 7);
+      astra_everything::require_apart(given);
     } catch (const astra::Misfit& misfit) {
-      std::printf("%s %s\n", misfit.argument, misfit.problem);
+      std::printf("%s %s\n", misfit.argument.c_str(), misfit.problem.c_str());
     }
   }
 }
@@ -180,14 +181,14 @@ def test_tensors_become_the_arguments_of_a_call(
     subprocess.run([host_compiler, *options], cwd=tmp_path, check=True)
     said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == [
-        "1 3 8 16 1 0.5 7 3",
-        "bias is not on a GPU",
+        "1 3 8 16 1 0.5 7 3072",
         "flags is on another device",
-        "x has another rank",
-        "out has an element type that was not compiled",
-        "bias has another element type",
-        "x has another shape",
+        "x has the shape (3); it should have 2 axes",
+        "T is int32; it can be float16, float32",
+        "bias is float16; it should be float32",
+        "x has the shape (3, 8); it should be (3, 17)",
         "x is not contiguous",
+        "out and bias share memory",
     ]
 
 

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 namespace astra {
@@ -21,7 +24,8 @@ enum Status : int {
   kPlanFault = 6,
   kNotCompiled = 7,
   kNoBranch = 8,
-  kRefused = 100,
+  kContract = 100,  // and the number of the condition that does not hold
+  kRefused = 500,
   kCuda = 1000,
 };
 
@@ -47,8 +51,8 @@ struct Fault {
 
 // Thrown for a tensor that is not what an argument takes.
 struct Misfit {
-  const char* argument;
-  const char* problem;
+  std::string argument;
+  std::string problem;
 };
 
 inline void require(bool holds, int status) {
@@ -161,6 +165,37 @@ struct Number {
   Number(bool v) : is_float(false), whole(v), real(v) {}
   Number(Real v) : is_float(true), whole(0), real(v.value) {}
 };
+
+inline void* moved(void* pointer, const Number& bytes) {
+  return static_cast<char*>(pointer) + bytes.whole;
+}
+
+template <typename P>
+P to_parameter(void* pointer) {
+  static_assert(std::is_pointer_v<P>, "the launch plan passes a tensor, the kernel takes a number");
+  return static_cast<P>(pointer);
+}
+
+template <typename P>
+P to_parameter(const Number& number) {
+  static_assert(!std::is_pointer_v<P>,
+                "the launch plan passes a number, the kernel takes a pointer");
+  if constexpr (std::is_integral_v<P>) {
+    require(!number.is_float, kPlanFault);
+    if constexpr (std::is_signed_v<P> || sizeof(P) < sizeof(std::int64_t)) {
+      require(number.whole >= static_cast<std::int64_t>(std::numeric_limits<P>::min()) &&
+                  number.whole <= static_cast<std::int64_t>(std::numeric_limits<P>::max()),
+              kPlanFault);
+    } else {
+      require(number.whole >= 0, kPlanFault);
+    }
+    return static_cast<P>(number.whole);
+  } else if constexpr (std::is_floating_point_v<P>) {
+    return static_cast<P>(number.real);
+  } else {
+    return P(number.real);  // __half, __nv_bfloat16
+  }
+}
 
 // Where a tensor lies: its address, and its strides in elements.
 struct Layout {
@@ -330,30 +365,82 @@ struct Type {
 
 inline bool operator==(Type a, Type b) { return a.code == b.code && a.bits == b.bits; }
 
+inline std::string name(Type type) {
+  const std::string bits = std::to_string(type.bits);
+  switch (type.code) {
+    case kInt: return "int" + bits;
+    case kUInt: return "uint" + bits;
+    case kFloat: return "float" + bits;
+    case kBfloat: return "bfloat" + bits;
+    case kBool: return "bool";
+    case kFloat8_e4m3fn: return "float8_e4m3fn";
+    case kFloat8_e5m2: return "float8_e5m2";
+    default: return "of another type";
+  }
+}
+
+template <typename Sizes>
+std::string listed(const Sizes& sizes) {
+  std::string text;
+  for (const std::int64_t size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "(" + text + ")";
+}
+
 struct Tensor {
   void* data;
-  int device;  // the ordinal of a GPU, or less than 0
+  int device;  // its ordinal
   Type type;
   int axes;
   const std::int64_t* sizes;
   const std::int64_t* strides;  // null for a tensor without gaps
 };
 
-inline void require(bool holds, const char* argument, const char* problem) {
-  if (!holds) throw Misfit{argument, problem};
+inline std::vector<std::int64_t> shape(const Tensor& given) {
+  return {given.sizes, given.sizes + given.axes};
 }
 
-inline void on_device(const Tensor& given, int device, int axes, const char* argument) {
-  require(given.device >= 0, argument, "is not on a GPU");
-  require(given.device == device, argument, "is on another device");
-  require(given.axes == axes, argument, "has another rank");
+inline void has_rank(const Tensor& given, const Tensor& first, int axes, const char* argument) {
+  if (given.device != first.device) throw Misfit{argument, "is on another device"};
+  if (given.axes != axes) {
+    throw Misfit{argument, "has the shape " + listed(shape(given)) + "; it should have " +
+                               std::to_string(axes) + " axes"};
+  }
 }
 
-inline void fits(const Tensor& given, Type type, const std::vector<Int>& shape,
+inline void fits(const Tensor& given, Type type, const std::vector<Int>& wanted,
                  const char* argument) {
-  require(given.type == type, argument, "has another element type");
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    require(shape[axis] == given.sizes[axis], argument, "has another shape");
+  std::vector<std::int64_t> sizes;
+  for (Int size : wanted) sizes.push_back(size.value);
+  if (shape(given) != sizes) {
+    throw Misfit{argument, "has the shape " + listed(shape(given)) + "; it should be " +
+                               listed(sizes)};
+  }
+  if (!(given.type == type)) {
+    throw Misfit{argument, "is " + name(given.type) + "; it should be " + name(type)};
+  }
+}
+
+inline void is_contiguous(const Tensor& given, const char* argument) {
+  if (given.strides != nullptr) throw Misfit{argument, "is not contiguous"};
+}
+
+// Bytes from a tensor's address to the end of its last element.
+inline std::int64_t span(const Tensor& given) {
+  std::int64_t last = 0;
+  std::int64_t step = 1;
+  for (int axis = given.axes - 1; axis >= 0; --axis) {
+    if (given.sizes[axis] == 0) return 0;
+    last += (given.sizes[axis] - 1) * (given.strides == nullptr ? step : given.strides[axis]);
+    step *= given.sizes[axis];
+  }
+  return (last + 1) * given.type.bits / 8;
+}
+
+inline void apart(const Tensor& one, const char* argument, const Tensor& other,
+                  const char* another) {
+  const auto between = static_cast<const char*>(other.data) - static_cast<const char*>(one.data);
+  if (span(one) > 0 && span(other) > 0 && -span(other) < between && between < span(one)) {
+    throw Misfit{argument, "and " + std::string(another) + " share memory"};
   }
 }
 

@@ -21,37 +21,6 @@ inline void check(cudaError_t error) {
   require(error == cudaSuccess, kCuda + static_cast<int>(error));
 }
 
-inline void* moved(void* pointer, const Number& bytes) {
-  return static_cast<char*>(pointer) + bytes.whole;
-}
-
-template <typename P>
-P to_parameter(void* pointer) {
-  static_assert(std::is_pointer_v<P>, "the launch plan passes a tensor, the kernel takes a number");
-  return static_cast<P>(pointer);
-}
-
-template <typename P>
-P to_parameter(const Number& number) {
-  static_assert(!std::is_pointer_v<P>,
-                "the launch plan passes a number, the kernel takes a pointer");
-  if constexpr (std::is_integral_v<P>) {
-    require(!number.is_float, kPlanFault);
-    if constexpr (std::is_signed_v<P> || sizeof(P) < sizeof(std::int64_t)) {
-      require(number.whole >= static_cast<std::int64_t>(std::numeric_limits<P>::min()) &&
-                  number.whole <= static_cast<std::int64_t>(std::numeric_limits<P>::max()),
-              kPlanFault);
-    } else {
-      require(number.whole >= 0, kPlanFault);
-    }
-    return static_cast<P>(number.whole);
-  } else if constexpr (std::is_floating_point_v<P>) {
-    return static_cast<P>(number.real);
-  } else {
-    return P(number.real);  // __half, __nv_bfloat16
-  }
-}
-
 // A structure that a kernel takes by value, filled member by member; other bytes are zero.
 template <std::size_t Size, std::size_t Alignment>
 struct Struct {
