@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.launch import WARP, Launch
+from astra_tui.emulator.launch import Launch
+from astra_tui.model.occupancy import WARP
 
 COPIERS = 64
 """Barriers in memory of a cluster whose copies are kept apart; more share their entries."""

@@ -16,7 +16,7 @@ from astra_tui.emulator.clocked_races import ClockedHistory
 from astra_tui.emulator.clocks import Clocks
 from astra_tui.emulator.copies import PendingCopies
 from astra_tui.emulator.faults import EmulationStopped, Fault, first_true
-from astra_tui.emulator.launch import WARP, Launch
+from astra_tui.emulator.launch import Launch
 from astra_tui.emulator.mbarriers import Barriers
 from astra_tui.emulator.memory import views_of
 from astra_tui.emulator.operands import GLOBAL_BASE
@@ -25,6 +25,7 @@ from astra_tui.emulator.races import AccessHistory, Accessors, Known, PartOfWarp
 from astra_tui.emulator.registers import GroupRegisters, HomeRegisters
 from astra_tui.emulator.step import AccessSpec, Step
 from astra_tui.model.findings import Finding, FindingKind
+from astra_tui.model.occupancy import WARP
 
 _ALL_BITS = (1 << 64) - 1
 _UNDEFINED_BYTE = 0xFF

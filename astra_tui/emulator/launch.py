@@ -17,9 +17,7 @@ from astra_tui.emulator.tally import Tally
 from astra_tui.emulator.traffic import TrafficLog
 from astra_tui.model.device import PLAIN, Accepts, Variation, accept_nothing
 from astra_tui.model.findings import Finding, FindingKind
-from astra_tui.model.occupancy import NO_CLUSTER
-
-WARP = 32
+from astra_tui.model.occupancy import NO_CLUSTER, WARP
 
 
 class Launch:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from astra_tui.model.device import PLAIN, Variation
-from astra_tui.model.occupancy import H100_MULTIPROCESSORS, NO_CLUSTER
+from astra_tui.model.occupancy import H100_MULTIPROCESSORS, MULTIPROCESSORS, NO_CLUSTER, WARP
 
 _U32 = np.uint32
 
@@ -48,8 +48,8 @@ _READ: dict[str, Any] = {
     "%cluster_nctarank": lambda c: _U32(c.cluster[0] * c.cluster[1] * c.cluster[2]),
     "%is_explicit_cluster": lambda c: np.bool_(c.cluster != NO_CLUSTER),
     "%laneid": lambda c: c.lane.astype(_U32),
-    "%warpid": lambda c: (c.thread // 32).astype(_U32),
-    "%nwarpid": lambda c: _U32(64),
+    "%warpid": lambda c: (c.thread // WARP).astype(_U32),
+    "%nwarpid": lambda c: _U32(MULTIPROCESSORS["sm_90"].warps),
     "%smid": lambda c: (c.block_index % H100_MULTIPROCESSORS).astype(_U32),
     "%nsmid": lambda c: _U32(H100_MULTIPROCESSORS),
     "%gridid": lambda c: np.uint64(0),

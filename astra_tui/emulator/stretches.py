@@ -14,8 +14,8 @@ import numpy as np
 
 from astra_tui.emulator.places import Pieces, Places, Shape
 from astra_tui.emulator.step import AccessSpec
+from astra_tui.model.occupancy import WARP
 
-_WARP = 32
 _WARP_BITS = 5
 _LARGEST_BITS = 7
 """Of a stretch: 128 bytes, to which arrays in shared memory are aligned."""
@@ -73,7 +73,7 @@ class Stretches:
         if rows is None or rows.shape.step != spec.size:
             return False
         unit, shape = 1 << self.bits, rows.shape
-        if (rows.first | shape.pitch) & (unit - 1) or shape.length % _WARP:
+        if (rows.first | shape.pitch) & (unit - 1) or shape.length % WARP:
             return False
         lanes = unit // spec.size
         if not lanes or spec.size > shape.gap:

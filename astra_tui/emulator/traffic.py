@@ -19,6 +19,7 @@ from astra_tui.emulator.memory import Buffer, GlobalMemory
 from astra_tui.emulator.places import Places, Shape, shape_of
 from astra_tui.emulator.step import AccessSpec, Step
 from astra_tui.model.counters import Place
+from astra_tui.model.occupancy import WARP
 from astra_tui.model.traffic import HALF_LINE, SECTOR, ArgumentTraffic, Waste, WasteKind
 
 WINDOW = 1 << 22
@@ -26,7 +27,6 @@ WINDOW = 1 << 22
 in two of them counts as shared."""
 
 _LARGEST = 1024
-_WARP = 32
 _TABLES = ("loaded", "stored", "loader", "storer")
 
 
@@ -123,11 +123,11 @@ class _Access(NamedTuple):
         if rows is None or not whole:
             return cls.of_lanes(buffer, source, spec, places.offsets, warps)
         shape = rows.shape
-        if shape.length % _WARP or shape.step not in (0, size):
+        if shape.length % WARP or shape.step not in (0, size):
             return cls.of_lanes(buffer, source, spec, places.offsets, warps)
-        within = shape_of(shape.count, shape.length // _WARP, shape.pitch, _WARP * shape.step)
-        size = _WARP * size if shape.step else size
-        return cls(buffer, source, spec, rows.first, size, warps[::_WARP], within)
+        within = shape_of(shape.count, shape.length // WARP, shape.pitch, WARP * shape.step)
+        size = WARP * size if shape.step else size
+        return cls(buffer, source, spec, rows.first, size, warps[::WARP], within)
 
     @classmethod
     def of_lanes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from astra_tui.engine.teams import OPENAI_URL
 from astra_tui.model.environment import Health, Probe
 from astra_tui.model.errors import UserError
+from astra_tui.present import numbers
 
 _NAME = "language model"
 _GIVES = "the teams llm and llm-single"
@@ -40,7 +41,9 @@ async def probe_endpoint(base_url: str, model: str, key: str) -> Probe:
         "streams" if tried.streaming else "does not stream",
         "tools" if tried.tools else "no tools",
     ]
-    return _probe(Health.OK, f"{model}: {', '.join(able)}; {tried.seconds:.1f} s for a line")
+    return _probe(
+        Health.OK, f"{model}: {', '.join(able)}; {numbers.seconds(tried.seconds)} for a line"
+    )
 
 
 def _probe(health: Health, detail: str, remedy: str = "") -> Probe:

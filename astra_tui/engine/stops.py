@@ -9,6 +9,7 @@ from astra_tui.model.settings import Budget
 from astra_tui.model.state import SessionState, Usage
 from astra_tui.model.team import BudgetSpent
 from astra_tui.model.timing import Timing
+from astra_tui.present import numbers
 
 if TYPE_CHECKING:
     from astra_tui.llm import Prices
@@ -126,7 +127,8 @@ def at_roof(timing: Timing, share: float) -> str:
     if not shares or len(shares) < len(timing.workloads):
         return ""
     each = "; ".join(
-        f"{w.workload} {(w.chained or w.cold).candidate_us:.2f} us, floor {w.floor.us:.2f} us "
+        f"{w.workload} {numbers.time((w.chained or w.cold).candidate_us)}, floor "
+        f"{numbers.time(w.floor.us)} "
         f"({100 * reached:.0f} %)"
         for w, reached in shares
         if w.floor

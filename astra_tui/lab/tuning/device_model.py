@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from astra_tui.emulator.ptx.module import Address, Function, Instruction, Operand
 from astra_tui.emulator.ptx.parser import TYPE_SIZES
+from astra_tui.model.occupancy import WARP
 from astra_tui.model.timing import Floor
 
 MEMORY_LATENCY_US = 0.5
@@ -27,7 +28,6 @@ SPREAD_COST = 0.02
 """Of the time of memory, for every neighbouring access of a thread: sectors are asked for twice."""
 BLOCK_START_US = 0.3
 """From the end of a block to the first load of the one that takes its place."""
-WARP = 32
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from astra_tui.model.dtypes import DType
-from astra_tui.model.occupancy import H100_MULTIPROCESSORS
+from astra_tui.model.occupancy import H100_MULTIPROCESSORS, MULTIPROCESSORS, WARP
 
 MAX_INTEGER = (1 << 63) - 1
 
@@ -23,14 +23,15 @@ FUNCTIONS = {
     "rsqrt": "rsqrt(x): 1 / sqrt(x)",
 }
 
+_H100 = MULTIPROCESSORS["sm_90"]
 DEVICE_ATTRIBUTES: Mapping[str, int] = MappingProxyType(
     {
         "sm_count": H100_MULTIPROCESSORS,
-        "warp_size": 32,
+        "warp_size": WARP,
         "max_threads_per_block": 1024,
-        "max_threads_per_sm": 2048,
-        "max_shared_memory_per_block": 232_448,
-        "max_shared_memory_per_sm": 233_472,
+        "max_threads_per_sm": _H100.warps * WARP,
+        "max_shared_memory_per_block": _H100.shared_bytes - _H100.reserved_shared_bytes,
+        "max_shared_memory_per_sm": _H100.shared_bytes,
         "l2_cache_bytes": 52_428_800,
     }
 )
