@@ -113,7 +113,7 @@ class Pool:
         self._looking = asyncio.create_task(self._look())
         await self._find()
         ends = asyncio.get_running_loop().time() + seconds
-        while len(self.roster.members) + len(self.roster.excluded) < wanted:
+        while self._admitting or len(self.roster.members) + len(self.roster.excluded) < wanted:
             if asyncio.get_running_loop().time() > ends:
                 break
             await asyncio.sleep(_LOOK_SECONDS / 10)

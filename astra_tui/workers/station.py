@@ -37,6 +37,9 @@ from astra_tui.workers.jobs import (
 BEAT_SECONDS = 0.5
 """How often a worker says that it is at work on a job."""
 
+IDLE_SECONDS = 300.0
+"""How long a process waits for another job before it ends: its engine may be gone."""
+
 OWN_GPU = "cuda:0"
 
 _IDLE_CHILDREN = 3
@@ -54,6 +57,7 @@ async def perform(data: bytes) -> bytes:
     while not doing.done():
         worker.log_event(job.topic, {"job": job.id, "worker": worker.address})
         await asyncio.wait([doing], timeout=BEAT_SECONDS)
+    asyncio.get_running_loop().call_later(IDLE_SECONDS, station.close_idle, IDLE_SECONDS)
     return encode(doing.result())
 
 
@@ -77,7 +81,8 @@ class Station:
     def __init__(self, worker: Worker):
         self.threads = ThreadPoolExecutor(worker.state.nthreads, thread_name_prefix="astra-job")
         self._lock = threading.Lock()
-        self._idle: list[tuple[_Key, Child]] = []
+        self._idle: list[tuple[_Key, Child, float]] = []
+        """With the time since which they wait."""
         self._busy: dict[str, Child] = {}
         self._stopped: set[str] = set()
         self._holding: dict[int, tuple[int, ...]] = {}
@@ -102,11 +107,22 @@ class Station:
 
     def close(self) -> None:
         """Ends all processes."""
+        self.close_idle(0.0)
         with self._lock:
-            children = [*(child for _, child in self._idle), *self._busy.values()]
-            self._idle.clear()
+            children = tuple(self._busy.values())
         for child in children:
             child.kill()
+
+    def close_idle(self, seconds: float) -> None:
+        """Ends the processes that have waited for so long."""
+        with self._lock:
+            ends = time.monotonic() - seconds
+            ended = [child for _, child, since in self._idle if since <= ends]
+            self._idle = [one for one in self._idle if one[2] > ends]
+            for child in ended:
+                self._holding.pop(child.pid, None)
+        for child in ended:
+            child.close()
 
     def _ask(self, job: Job) -> Answer:
         key = job.module, job.arguments
@@ -143,7 +159,7 @@ class Station:
     def _take(self, key: _Key, job: Job) -> tuple[Child, bool]:
         """A process for a job, and whether it is a new one."""
         with self._lock:
-            place = next((i for i, (k, _) in enumerate(self._idle) if k == key), None)
+            place = next((i for i, (k, *_) in enumerate(self._idle) if k == key), None)
             if place is None:
                 child = Child(job.module, job.arguments)
             else:
@@ -160,7 +176,7 @@ class Station:
             self._holding[child.pid] = processes
             dropped = [] if child.running else [child]
             if child.running:
-                self._idle.append((key, child))
+                self._idle.append((key, child, time.monotonic()))
                 while len(self._idle) > _IDLE_CHILDREN:
                     dropped.append(self._idle.pop(0)[1])
             for one in dropped:
