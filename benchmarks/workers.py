@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import dask
 import psutil
@@ -138,7 +139,7 @@ def listens(process: psutil.Process, address: str) -> bool:
     return any(c.status == "LISTEN" and c.laddr.port == port for c in process.net_connections())
 
 
-def kills(number: int, wanted: int) -> dict[str, object]:
+def kills(number: int, wanted: int, seconds: float) -> dict[str, object]:
     """Answers under kills, against those of one process here."""
     asked = requests()
     with Child(*lab()) as child:
@@ -169,11 +170,14 @@ def kills(number: int, wanted: int) -> dict[str, object]:
         ThreadPoolExecutor(number) as threads,
     ):
         running = [threads.submit(work, workers, first) for first in range(number - 1)]
-        while len(found) < wanted:
-            if (one := killed(watch, drawn)) is not None:
-                found.append(one)
-            time.sleep(drawn.random())
-        over.set()
+        try:
+            while len(found) < wanted and time.monotonic() < begun + seconds:
+                with suppress(psutil.NoSuchProcess):
+                    if (one := killed(watch, drawn)) is not None:
+                        found.append(one)
+                time.sleep(drawn.random())
+        finally:
+            over.set()
         for one in running:
             one.result()
     noticed = [one[0] for one in found]
@@ -251,12 +255,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=("kills", "overhead"))
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="kills no more after so long")
     parser.add_argument("--workers", type=int)
     parser.add_argument("--jobs", type=int, default=2000)
     options = parser.parse_args()
     load = os.getloadavg()[0]
     if options.what == "kills":
-        result = kills(options.workers or 8, options.kills)
+        result = kills(options.workers or 8, options.kills, options.seconds)
     else:
         result = asyncio.run(overhead(options.workers or 64, options.jobs))
     result = {**result, "load_before": load, "load_after": os.getloadavg()[0]}
