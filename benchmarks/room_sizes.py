@@ -100,14 +100,24 @@ BUDGETS = {room.name: room for room in ROOMS if room.files}
 SHORT = 40
 """Lines under which a file needs a reason to be one."""
 
+COMMAND = "a command: one file each"
+PROCESS = "a process begins here, and loads little"
+COPIED = "goes into packages as it is"
 REASONS = {
-    "gpu/process/main.py": "run by name, in the process that holds a GPU",
-    "gpu/tools.py": "tools.cu for those who may not load the process's side",
-    "processes/exit_with_parent.py": "every command loads it first, and nothing else of the room",
-    "export/templates/_gpu.py": "delivered as it is",
-    "export/templates/_pins.py": "delivered as it is",
-    "export/templates/eager_silu_and_mul.py": "delivered as it is",
-    "tui/widgets/diff/alignment_process.py": "run by name, in a process that loads little else",
+    "cli/pack.py": COMMAND,
+    "cli/ps.py": COMMAND,
+    "cli/sessions.py": COMMAND,
+    "cli/sign.py": COMMAND,
+    "cli/read_file.py": "the one door to files that users name",
+    "export/templates/_eager.py": COPIED,
+    "export/templates/_gpu.py": COPIED,
+    "export/templates/_pins.py": COPIED,
+    "export/templates/eager_fused_add_rmsnorm.py": COPIED,
+    "export/templates/eager_silu_and_mul.py": COPIED,
+    "gpu/process/main.py": PROCESS,
+    "model/author.py": "plans, decisions and notes share it; every other file would bring in more",
+    "processes/exit_with_parent.py": "every child process loads it first",
+    "tui/widgets/gpu.py": "a pane: one file each",
 }
 """Why a short file of its own is right; by path."""
 

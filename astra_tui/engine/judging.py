@@ -7,9 +7,14 @@ from msgspec.structs import replace
 from astra_tui.model.occupancy import H100_MULTIPROCESSORS
 from astra_tui.model.plan import Counter
 from astra_tui.model.timing import WRONG_OUTPUT, Timing, TimingVerdict
-from astra_tui.model.verdict import Comparison, Outcome, Profile, RoundVerdict, WorkloadProfile
-
-MIN_OCCUPANCY = 0.25
+from astra_tui.model.verdict import (
+    MIN_OCCUPANCY,
+    Comparison,
+    Outcome,
+    Profile,
+    RoundVerdict,
+    WorkloadProfile,
+)
 
 _KEY_NAMES = ("sectors", "requests", "warp instructions")
 

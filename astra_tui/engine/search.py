@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from astra_tui.gpu.timing.verdict import MIN_DIFFERENCE
 from astra_tui.lab.tuning.portfolio import portfolio
 from astra_tui.model.archive import Archive, Cost, Member, archive_of
 from astra_tui.model.digest import content_hash
@@ -19,7 +18,7 @@ from astra_tui.model.launch.expression import Expression
 from astra_tui.model.settings import SearchKind
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.verdict import Outcome
+from astra_tui.model.verdict import MIN_DIFFERENCE, Outcome
 
 PATIENCE = 2
 """Rounds in a row without gain after which a line of rounds is left."""

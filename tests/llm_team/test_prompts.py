@@ -15,7 +15,6 @@ from msgspec.structs import replace as changed
 from astra_tui.emulator.opcodes import REFUSED
 from astra_tui.engine.judging import _KEY_NAMES
 from astra_tui.gpu.timing.intervals import CONFIDENCE
-from astra_tui.gpu.timing.verdict import LARGEST_LOSS, MIN_DIFFERENCE
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.llm.roles.coding import coding_prompt
 from astra_tui.llm.roles.conversation import MAX_REMEMBERED, OneAgent, SeparateAgents
@@ -46,7 +45,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import load_yardsticks
 from astra_tui.model.team import Failure, SecondParent
 from astra_tui.model.timing import Floor, Ratio
-from astra_tui.model.verdict import Outcome, Waves
+from astra_tui.model.verdict import LARGEST_LOSS, MIN_DIFFERENCE, Outcome, Waves
 from astra_tui.model.yardsticks import BEST, FastestShipped
 from astra_tui.playbook.waiting import TRIGGER, WAIT
 from astra_tui.present.words import shipped_verdict

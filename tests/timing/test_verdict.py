@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from astra_tui.gpu.timing.verdict import (
     LOOKS,
-    MIN_DIFFERENCE,
     decide,
     is_clear,
     minimum_detectable,
@@ -18,6 +17,7 @@ from astra_tui.gpu.timing.verdict import (
     threshold,
 )
 from astra_tui.model.timing import Ratio, TimingVerdict
+from astra_tui.model.verdict import MIN_DIFFERENCE
 from tests.timing.synthetic import Machine, measure
 
 FASTER, SLOWER, SAME, INCONCLUSIVE = TimingVerdict

@@ -9,12 +9,7 @@ from __future__ import annotations
 import math
 
 from astra_tui.model.timing import Ratio, TimingVerdict
-
-MIN_DIFFERENCE = 0.003
-"""No smaller difference counts, however quiet the machine."""
-
-LARGEST_LOSS = 0.02
-"""By how much a single workload may be slower in a candidate that is called faster."""
+from astra_tui.model.verdict import MIN_DIFFERENCE
 
 LOOKS = (40, 60, 100, 140, 200, 280, 400)
 """Rounds after which it is decided whether to continue."""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from astra_tui.gpu.timing.verdict import MIN_DIFFERENCE
 from astra_tui.model.launch.expression import Binary, Compare, Expression, Integer, Name
 from astra_tui.model.timing import mean_ratio
+from astra_tui.model.verdict import MIN_DIFFERENCE
 
 Dims = Mapping[str, int]
 
