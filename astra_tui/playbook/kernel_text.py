@@ -90,14 +90,14 @@ class KernelText:
         """The first call at or below a node in which threads may meet or know their place, also
         within functions and macros of the source.
         """
-        names = self._together
+        names = self.together
         return next(
             (c for c in of_type(node, "call_expression")
              if called_name(c).startswith(_MEETING) or called_name(c) in names), None
         )  # fmt: skip
 
     @cached_property
-    def _together(self) -> frozenset[str]:
+    def together(self) -> frozenset[str]:
         """Functions and macros in which threads meet or know their place, directly or by others."""
         texts = {f.name: text_of(f.body) for f in self.functions if not f.is_kernel}
         for macro in of_type(self.root, "preproc_function_def", "preproc_def"):

@@ -195,9 +195,14 @@ Found = TypeVar("Found")
 
 
 def first_suitable(
-    source: KernelText, move: str, read: Callable[[Function, Launch], Found]
+    source: KernelText,
+    move: str,
+    read: Callable[[Function, Launch], Found],
+    *,
+    of_fallbacks: bool = False,
 ) -> Found | NotApplicable:
-    """What `read` makes of the first launch that is no fallback and that it finds suitable.
+    """What `read` makes of the first launch that it finds suitable, and that is no fallback, unless
+    these count too.
 
     `read` raises Unsuitable; where no launch is suitable, the reasons are the answer.
     """
@@ -205,7 +210,7 @@ def first_suitable(
     for kernel in source.kernels:
         for launch in source.launches_of(kernel):
             try:
-                if is_fallback(source.plan, launch):
+                if not of_fallbacks and is_fallback(source.plan, launch):
                     raise Unsuitable("this is the fallback of a specialised kernel")
                 return read(kernel, launch)
             except Unsuitable as reason:

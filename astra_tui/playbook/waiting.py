@@ -103,11 +103,11 @@ class Waiting:
         """Names that may stand for accesses."""
         root, functions = self.source.root, (f.name for f in self.source.functions)
         globals_, types = _globals(self.source), _types_with_functions(root)
-        return frozenset({*_macros(root), *functions, *globals_, *types})
+        return frozenset({*macros_of(root), *functions, *globals_, *types})
 
 
-def _macros(root: Node) -> Iterator[str]:
-    """All but those that are a number."""
+def macros_of(root: Node) -> Iterator[str]:
+    """The macros of a source, but for those that are a number."""
     for macro in of_type(root, "preproc_function_def"):
         yield text_of(field(macro, "name"))
     for macro in of_type(root, "preproc_def"):

@@ -11,6 +11,7 @@ from astra_tui.playbook.moves.flat_grid import FlatGrid
 from astra_tui.playbook.moves.full_grid import FullGrid
 from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.keep_row import KeepRow
+from astra_tui.playbook.moves.online_softmax import OnlineSoftmax
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.pack_rows import PackRows
 from astra_tui.playbook.moves.reciprocal import Reciprocal
@@ -21,6 +22,7 @@ from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.moves.store_early import StoreEarly
 from astra_tui.playbook.moves.trigger_early import TriggerEarly
 from astra_tui.playbook.moves.tune_block import TuneBlock
+from astra_tui.playbook.moves.warp_rows import WarpRows
 from astra_tui.playbook.moves.wide_accesses import WideAccesses
 
 
@@ -28,6 +30,7 @@ def all_moves() -> tuple[Move, ...]:
     """Every move of the playbook, in a fixed order."""
     return (
         DropTail(),
+        OnlineSoftmax(),
         WideAccesses(),
         KeepRow(),
         RowInRegisters(),
@@ -44,6 +47,7 @@ def all_moves() -> tuple[Move, ...]:
         SingleTurn(),
         EarlyLoads(),
         StoreEarly(),
+        WarpRows(),
         TuneBlock(),
         CacheHints(),
         OverlapLaunches(),

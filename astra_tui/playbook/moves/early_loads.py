@@ -66,7 +66,7 @@ class EarlyLoads:
     summary = "loads that need no result of the block leave before anything else"
     kind = MoveKind.CODE
     needs_gpu = "needs a GPU: counters do not show when a load leaves"
-    priority = 14
+    priority = 15
     gain = (0.97, 1.3)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -49,7 +49,7 @@ class PackRows:
     summary = "several short rows in a block in place of a block a row"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show how many threads hide latency"
-    priority = 8
+    priority = 9
     gain = (1.1, 2.3)
 
     def propose(
@@ -104,7 +104,7 @@ class PackRows:
         lets = tuple(p.across for p in packed.values())
         changed = replace(changed, declarations=(*changed.declarations, *lets))
         row, rows = fresh_name("row", taken), fresh_name("rows", taken)
-        edits = [e for k in kernels for e in _rewrite(k, row, rows)]
+        edits = [e for k in kernels for e in along_y(k, row, rows)]
         return Proposal(plan, source.changed(edits, changed))
 
 
@@ -180,7 +180,8 @@ def _asks_for_first(use: Node) -> bool:
     )
 
 
-def _rewrite(kernel: Function, row: str, rows: str) -> list[Edit]:
+def along_y(kernel: Function, row: str, rows: str) -> list[Edit]:
+    """The edits by which rows lie along y of a kernel's blocks; `rows` is a further parameter."""
     names = {"blockIdx": row, "gridDim": rows}
     edits = [put(u, names[text_of(field(u, "argument"))]) for u in grid_uses(kernel, "x")]
     listed = next(of_type(field(kernel.node, "declarator"), "parameter_list"))

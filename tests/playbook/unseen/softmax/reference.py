@@ -1,0 +1,5 @@
+import torch
+
+
+def reference(x, scale):
+    return {"out": torch.softmax(x * scale, dim=1)}
