@@ -12,13 +12,20 @@ from astra_tui.engine import lab
 from astra_tui.engine import proposal as proposals
 from astra_tui.engine.attempts import SWEEP
 from astra_tui.engine.host import build_engine, open_session
-from astra_tui.engine.stops import check_gpu_budget
+from astra_tui.engine.stops import FINISHED, check_gpu_budget
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.lab.upstream import user_packages
 from astra_tui.llm.roles.facts import measured_text
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.author import Author, AuthorKind
-from astra_tui.model.events import CodeWritten, ShippedTimed, SweepAdvanced, SweepFinished
+from astra_tui.model.events import (
+    CodeWritten,
+    SessionClosed,
+    ShippedTimed,
+    StopReason,
+    SweepAdvanced,
+    SweepFinished,
+)
 from astra_tui.model.settings import Budget
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, load_task
@@ -85,7 +92,12 @@ KERNEL = "template <typename T> __global__ void act(T*, const T*, long long, lon
 
 
 def start(
-    folder: Path, task: KernelTask, *times: str, author: Author = AUTHOR, sweep: float = 1.0
+    folder: Path,
+    task: KernelTask,
+    *times: str,
+    author: Author = AUTHOR,
+    sweep: float = 1.0,
+    roofline: float = 0.0,
 ) -> Session:
     """Rounds with the baseline and a constant, under comments that say how long it takes."""
     source = task.baseline_file.read_text(encoding="utf-8")
@@ -94,7 +106,7 @@ def start(
     source = source.replace("  for (", "#pragma unroll 1\n  for (")
     steps = [Step(f"other threads {n}", (t + source,)) for n, t in enumerate(times)]
     team = ScriptedTeam(steps, author=author)
-    chosen = settings_of(ASK, rounds=len(times), reflections=0, sweep=sweep, roofline=0.0)
+    chosen = settings_of(ASK, rounds=len(times), reflections=0, sweep=sweep, roofline=roofline)
     opened = open_session(folder / "session", task, chosen, Redactor())
     device = DeviceChoice("cuda:0", FACTS.uuid)
     engine = build_engine(opened, task, chosen, team, wait_for_engineer=True, device=device)
@@ -190,3 +202,30 @@ def test_a_model_is_told_what_ships_before_it_plans(task: KernelTask, tmp_path: 
         "tiny is launched with grid=tokens block=128 args=(out, input, tokens * d, d)"
         in (told[AUTHOR.kind])
     )
+
+
+def test_a_run_whose_best_is_at_the_floor_says_so_and_ends_well(
+    task: KernelTask, tmp_path: Path
+) -> None:
+    """Rounds that are left are not begun; each workload is named with its time and its floor."""
+
+    def answer(session: Session, question: Question) -> Awaitable[Decision]:
+        return session.engine.desk.answer(
+            Answer(question.id, question.subject, ApprovalStatus.ACCEPTED, ENGINEER)
+        )
+
+    playbook = Author(AuthorKind.PLAYBOOK, "scripted")
+    times = (f"// scripted: {us} us\n" for us in (20, 40, 40))
+    session = start(tmp_path, task, *times, author=playbook, sweep=0, roofline=0.98)
+    asyncio.run(session.run_with(answer))
+    state = session.engine.state
+    (ended,) = session.of(SessionClosed)
+    assert ended.reason is StopReason.ROOFLINE
+    assert ended.reason in FINISHED
+    assert len(state.rounds) == 2
+    timed = state.candidate(state.best).timings[-1].timing.workloads
+    assert [w.workload for w in timed] == [w.name for w in task.workloads]
+    for workload in timed:
+        assert workload.floor is not None
+        assert f"{workload.workload} " in ended.message
+        assert f"floor {workload.floor.us:.2f} us" in ended.message
