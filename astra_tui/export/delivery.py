@@ -30,7 +30,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.export import ExportStep, Framework
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.state import SessionState
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, Workload
 
 ARCHS = ("sm_80", "sm_89", "sm_90", "sm_100")
 """For which an adapter carries machine code where the source compiles for them."""
@@ -66,6 +66,10 @@ class Target:
     any_base: bool = True
     """Whether its own operator takes tensors whose base is off the alignment of vectors. Where it
     does not, it ends the process's CUDA context, and no proof calls it so."""
+    own: str = ""
+    """Whose operators calls outside the guard get, where that is not the title."""
+    plugins: str = ""
+    """The group of entry points that the framework loads in each of its processes."""
     prefix: str = ""
     """The folder in which the package's files lie, where they have a place of their own."""
 
@@ -86,7 +90,7 @@ TARGETS: Mapping[Framework, Target] = {
         pinned=("torch 2.11 to 2.19",),
         apis=_EAGER,
         mechanism="an operator of torch.library; outside the guard it runs PyTorch's own operators",
-        use="{package}.{task}(...)  # or torch.ops.astra.{task}",
+        use="{package}.{task}({arguments})  # or torch.ops.astra.{task}",
         shared=("_eager",),
     ),
     Framework.FLASHINFER: Target(
@@ -101,7 +105,7 @@ TARGETS: Mapping[Framework, Target] = {
             "FlashInfer's Trace Apply, under a cover that keeps `eps`, `out` and more than two "
             "axes, which Trace Apply does not hand on"
         ),
-        use="{api}(...)  # as before",
+        use="{api}({arguments})  # as before",
         shared=("_flashinfer",),
         any_base=False,
     ),
@@ -114,7 +118,8 @@ TARGETS: Mapping[Framework, Target] = {
             "fused_add_rmsnorm": "sglang.srt.layers.layernorm.RMSNorm",
         },
         mechanism="the backend `plugin` of SGLang's fused operators, ahead of their own",
-        use="# before the model is made: operators keep what they chose at their first call",
+        use="# a model that is made now uses it: layers keep what they chose at their first call",
+        plugins="sglang.srt.plugins",
         shared=("_sglang",),
         any_base=False,
         tried=_NOT_ON_A_GPU,
@@ -131,7 +136,8 @@ TARGETS: Mapping[Framework, Target] = {
             "vLLM's registries: the provider `astra` of an operator of its IR, first in its "
             "priority, or an out-of-tree class of a layer"
         ),
-        use="# before the engine is made",
+        use="# a model that is made now uses it",
+        plugins="vllm.general_plugins",
         tried=_NOT_ON_A_GPU,
     ),
     Framework.HF: Target(
@@ -140,7 +146,8 @@ TARGETS: Mapping[Framework, Target] = {
         pinned=("kernels 0.17.2", "torch 2.11 to 2.19"),
         apis=_EAGER,
         mechanism="a build variant without an architecture, `torch-cuda`, that `kernels` loads",
-        use="{package}.{task}(...)",
+        use="{package}.{task}({arguments})",
+        own="PyTorch",
         shared=("_eager",),
         prefix="build/torch-cuda",
     ),
@@ -218,7 +225,7 @@ class Adapter:
 
     def _proof(self) -> dict[str, Any]:
         task = self.task
-        works = [Case(f"workload {w.name}", "", w.dtype, dict(w.dims)) for w in task.workloads]
+        works = [_case(workload) for workload in task.workloads]
         cases = list(proof_cases(self.subject))
         if not self.target.any_base:
             cases = [c for c in cases if not any(offset for *_, offset in c["tensors"].values())]
@@ -245,16 +252,34 @@ class Adapter:
             "backend": {"type": "cuda", "archs": archs},
         }
 
+    def _example(self) -> dict[str, str]:
+        """Arguments of a call at the first workload's sizes, as Python that makes each."""
+        case = _case(self.task.workloads[0])
+        layouts = layouts_of(self.task, case)
+        made = {
+            a.name: f"torch.randn({layouts[a.name].shape}, dtype=torch."
+            f'{layouts[a.name].dtype.value}, device="cuda")'
+            for a in self.task.tensors
+            if a.is_read
+        }
+        return made | {a.name: str(a.choices[0]) for a in self.task.scalars}
+
     def _words(self, steps: tuple[ExportStep, ...]) -> dict[str, Any]:
         target, winner = self.target, self.subject.winner
-        package = package_name(self.task)
+        package, example = package_name(self.task), self._example()
         return {
             "adapter": self,
             "target": target,
             "task": self.task,
             "summary": plain(self.task.summary),
             "package": package,
-            "use": target.use.format(package=package, task=self.task.name, api=self.api),
+            "use": target.use.format(
+                package=package, task=self.task.name, api=self.api, arguments=", ".join(example)
+            ),
+            "example": example,
+            "widths": sorted(_widths(self.task, [_case(w) for w in self.task.workloads[:3]])),
+            "own": target.own or target.title,
+            "plugins": target.plugins,
             "accepts": self.task.accepts_text,
             "winner": winner,
             "steps": steps,
@@ -400,6 +425,10 @@ def _tensors(layouts: Mapping[str, TensorLayout]) -> dict[str, list[Any]]:
         name: [layout.dtype.value, list(layout.shape), list(layout.strides), layout.offset]
         for name, layout in layouts.items()
     }
+
+
+def _case(workload: Workload) -> Case:
+    return Case(f"workload {workload.name}", "", workload.dtype, dict(workload.dims))
 
 
 def _results(task: KernelTask) -> tuple[str, ...]:

@@ -287,7 +287,13 @@ def test_files_for_a_stranger(subjects: dict[str, Subject], framework: Framework
         assert words in readme
     assert ("Not run on a GPU" in readme) == (framework in (Framework.SGLANG, Framework.VLLM))
     assert "did not time it against what frameworks ship" in readme
-    assert tomllib.loads(project)["project"]["name"].startswith("astra-fused-add-rmsnorm")
+    about = tomllib.loads(project)["project"]
+    assert about["name"].startswith("astra-fused-add-rmsnorm")
+    module = f"astra_fused_add_rmsnorm.{made.target.module}:plugin"
+    plugins = {made.target.plugins: {"astra_fused_add_rmsnorm": module}}
+    assert about.get("entry-points", {"": {"astra_fused_add_rmsnorm": module}}) == plugins
+    for block in readme.split("```python\n")[1:]:
+        compile(block.partition("```")[0], "README.md", "exec")
     prefix = made.target.prefix or "astra_fused_add_rmsnorm"
     assert {f"{prefix}/{made.target.module}.py", f"{prefix}/kernel.cu"} <= set(files)
     python = [text for name, text in files.items() if name.endswith(".py")]

@@ -22,6 +22,7 @@ class Hook:
         del widths
         _operator.set_fallback(self._fallback)
         _operator.calls.off = _operator.calls.switched_off
+        _operator.load()
 
     def uninstall(self) -> None:
         """Every call gets the fallback."""

@@ -75,8 +75,7 @@ class Hook:
         """Routes calls with rows of these widths; with the switch off it does nothing."""
         if _operator.calls.off:
             return
-        if torch.cuda.is_available():
-            _operator.load()
+        _operator.load()
         self._widths = tuple(widths)
         _hooks()[f"{self._module}.{self._name}"] = self
         _apply_all()

@@ -70,8 +70,12 @@ def take(
 
 
 def load() -> None:
-    """Loads the kernels for the current device, which a CUDA graph's capture does not allow."""
-    _kernels.load(_gpu.current_device())
+    """Loads the kernels for the current device, which a CUDA graph's capture does not allow.
+
+    Where there is no GPU, or the switch is off, it does nothing. It makes a CUDA context.
+    """
+    if torch.cuda.is_available() and not calls.off:
+        _kernels.load(_gpu.current_device())
 
 
 def forget() -> None:

@@ -39,8 +39,6 @@ class Attachment:
         """Puts the backend first; with the switch off it does nothing."""
         if self._kept is not None or _operator.calls.off:
             return
-        if torch.cuda.is_available():
-            _operator.load()
         own = vars(self._class)
         self._kept = {name: own[name] for name in _NAMES if name in own}
         eligible = self._class.backend_eligible

@@ -60,6 +60,15 @@ def install(widths: Iterable[int] = ()) -> None:
     Call it before a model is made: a layer keeps what it chose at its first call.
     """
     del widths
+    plugin()
+    _operator.load()
+
+
+def plugin() -> None:
+    """Installs it as one of SGLang's plugins, which each of its processes calls.
+
+    CUDA stays untouched until a call: the process that starts the others may have no context.
+    """
     _attachment.attach()
     _layer.cache_clear()
 

@@ -82,10 +82,17 @@ def _fallback(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> None:
 def install(widths: Iterable[int] = ()) -> None:
     """Registers the provider and puts it first; with the switch off it does nothing."""
     del widths
+    plugin()
+    _operator.load()
+
+
+def plugin() -> None:
+    """Installs it as one of vLLM's plugins, which each of its processes calls.
+
+    CUDA stays untouched until a call: the process that starts the others may have no context.
+    """
     if _operator.calls.off:
         return
-    if torch.cuda.is_available():
-        _operator.load()
     if PROVIDER not in _op.impls:
         _op.register_impl(PROVIDER, supports_args=_supports, inplace=True)(fused_add_rms_norm)
     _operator.set_fallback(_fallback)

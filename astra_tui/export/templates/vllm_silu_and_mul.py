@@ -67,12 +67,19 @@ def install(widths: Iterable[int] = ()) -> None:
     default is "none": Inductor then fuses the operator itself, and this class is not asked.
     """
     del widths
+    plugin()
+    _operator.load()
+
+
+def plugin() -> None:
+    """Installs it as one of vLLM's plugins, which each of its processes calls.
+
+    CUDA stays untouched until a call: the process that starts the others may have no context.
+    """
     if _operator.calls.off or _installed():
         return
     if _NAME in op_registry_oot:
         raise FrameworkChanged(f"another class stands in for {_NAME}: {op_registry_oot[_NAME]}")
-    if torch.cuda.is_available():
-        _operator.load()
     CustomOp.register_oot(AstraSiluAndMul, name=_NAME)
     AstraSiluAndMul.name = SiluAndMul.name  # By which `custom_ops` enables it.
     _operator.set_fallback(_own)
