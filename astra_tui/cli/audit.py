@@ -81,23 +81,25 @@ def run(options: Options) -> int:
     zoo = read_zoo(_zoo_folder(options.zoo))
     items = select(items_of(zoo, options.mutants), options.kind, options.only)
     head = _head(options.device, options.seed)
-    results = Results(_results_file(options.resume, head), head)
-    waiting = sum(map(results.lacks, items))
-    plain.note(f"{len(items)} kernels, {waiting} of them to be judged; results: {results.file}")
-    with asked_workers(options) as workers, plain.progress("audit", waiting) as advance:
+    file = _results_file(options.resume, head)
+    with asked_workers(options) as workers:
+        results = Results(file, head)  # A file begins once someone is there to fill it.
+        waiting = sum(map(results.lacks, items))
+        plain.note(f"{len(items)} kernels, {waiting} of them to be judged; results: {results.file}")
+        with plain.progress("audit", waiting) as advance:
 
-        def done(record: AuditRecord) -> None:
-            advance()
-            if record.fails:
-                plain.note(f"{record.id}: {record.outcome}: {record.message}")
+            def done(record: AuditRecord) -> None:
+                advance()
+                if record.fails:
+                    plain.note(f"{record.id}: {record.outcome}: {record.message}")
 
-        judge = partial(
-            run_audit, zoo, items, results, head.device, seconds=options.seconds, done=done
-        )
-        if workers is None:
-            judge(jobs=options.jobs)
-        else:
-            judge(jobs=workers.slots, timers=workers.gpus, start=workers.start)
+            judge = partial(
+                run_audit, zoo, items, results, head.device, seconds=options.seconds, done=done
+            )
+            if workers is None:
+                judge(jobs=options.jobs)
+            else:
+                judge(jobs=workers.slots, timers=workers.gpus, start=workers.start)
     summary = summarise(results.head, _command(options), results.of(items))
     code = ExitCode.FAILED if summary.failures else ExitCode.OK
     records = tuple(results.of(items))

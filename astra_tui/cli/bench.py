@@ -150,7 +150,7 @@ def _timed(wanted: _Wanted, opened: OpenGpu) -> tuple[Timing, ...]:
 def _followed(bench: Bench, wanted: _Wanted, versions: Sequence[Compiled]) -> Iterator[Timing]:
     """The timings; on the way it shows how far the bench is."""
     from astra_tui.lab.on_gpu.bench import WorkloadDone
-    from astra_tui.plain.live_timing import TimingProgress
+    from astra_tui.plain.live import TimingProgress
 
     hashes = [content_hash(text) for _, text in wanted.sources]
     base, *candidates = versions

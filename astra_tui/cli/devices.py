@@ -32,16 +32,18 @@ def open_device(name: str, compiler: Compiler) -> Iterator[Opened]:
 
 
 @contextmanager
-def asked_workers(options: Options) -> Iterator[Workers | None]:
+def asked_workers(options: Options, *, live: bool = False) -> Iterator[Workers | None]:
     """The workers that flags ask for, None where none are; at the end it says what each did.
 
-    Raises UserError, also from the block where all workers are lost.
+    With `live` a terminal shows meanwhile what each is at. Raises UserError, also from the block
+    where all workers are lost.
     """
     from astra_tui import plain
 
     if not (options.workers or options.scheduler):
         yield None
         return
+    from astra_tui.plain.live import live_lines
     from astra_tui.workers import WorkersAsked, WorkersFailed, describe, open_workers
 
     asked = WorkersAsked.read(options.workers, options.scheduler)
@@ -50,7 +52,8 @@ def asked_workers(options: Options) -> Iterator[Workers | None]:
         with open_workers(asked) as workers:
             for line in describe(workers.roster):
                 plain.note(line)
-            yield workers
+            with live_lines(lambda: describe(workers.roster) if live else ()):
+                yield workers
             for line in describe(workers.roster):
                 plain.note(line)
     except WorkersFailed as error:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ from astra_tui.model.settings import RunSettings
 if TYPE_CHECKING:
     from astra_tui.cli.settings import Choices
     from astra_tui.engine.control import Control
-    from astra_tui.model.author import Author
     from astra_tui.model.environment import Difference
     from astra_tui.model.state import SessionState
     from astra_tui.sessions.engines import RunRequest
@@ -136,51 +136,62 @@ async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
 
 
 async def host(
-    request: RunRequest, *, quiet: bool = False, workers: Workers | None = None
+    request: RunRequest, *, among: Hosted | None = None, workers: Workers | None = None
 ) -> tuple[SessionState, Path]:
-    """Runs the engine in this process; no one is asked. What happens goes to stderr, or nowhere.
-
-    Workers do the lab's jobs, where there are some.
+    """Runs the engine in this process; no one is asked. What happens goes to stderr; of one
+    `among` others of this process, nowhere. With `workers` these do the lab's jobs.
     """
     from astra_tui.engine.opening import open_run
     from astra_tui.engine.server import Server
     from astra_tui.plain.run import RunLines
 
-    with await open_run(request, os.environ, wait_for_engineer=False, workers=workers) as opened:
+    opening = open_run(request, os.environ, wait_for_engineer=False, workers=workers)
+    with await opening as opened:
         lines = RunLines()
         for event in opened.earlier:
             lines.pass_over(event)
-        if not quiet:
+        if among is None:
             plain.note(f"session {opened.folder}")
-        with _cancelled_by_signals(opened.engine.control):
+        with (among or Hosted.until_signal()).controlling(opened.engine.control):
             async for event in Server(opened.engine, opened.folder).run():
-                if not quiet:
+                if among is None:
                     lines.show(event, lambda: opened.engine.state)
         return opened.engine.state, opened.folder
 
 
-_hosted: list[Control] = []
-"""Of the engines that run in this process."""
+@dataclass
+class Hosted:
+    """The runs of this process, all of which a signal cancels."""
 
+    cancelled: bool = False
+    controls: list[Control] = field(default_factory=list)
 
-@contextlib.contextmanager
-def _cancelled_by_signals(control: Control) -> Iterator[None]:
-    """A signal cancels all engines of this process: a study has several."""
-    import asyncio
+    @classmethod
+    def until_signal(cls) -> Hosted:
+        """Runs of the loop that runs."""
+        import asyncio
 
-    from astra_tui.sessions.client import user_at_terminal
+        hosted, loop = cls(), asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with contextlib.suppress(NotImplementedError, ValueError):
+                loop.add_signal_handler(number, hosted.cancel)
+        return hosted
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        with contextlib.suppress(NotImplementedError, ValueError):
-            loop.add_signal_handler(number, _cancel_hosted, user_at_terminal())
-    _hosted.append(control)
-    try:
-        yield
-    finally:
-        _hosted.remove(control)
+    def cancel(self) -> None:
+        """Cancels all runs, and those that are still to begin."""
+        from astra_tui.sessions.client import user_at_terminal
 
+        self.cancelled = True
+        for control in self.controls:
+            control.cancel(user_at_terminal())
 
-def _cancel_hosted(by: Author) -> None:
-    for control in _hosted:
-        control.cancel(by)
+    @contextlib.contextmanager
+    def controlling(self, control: Control) -> Iterator[None]:
+        """Holds while a run is one of these."""
+        self.controls.append(control)
+        if self.cancelled:
+            self.cancel()
+        try:
+            yield
+        finally:
+            self.controls.remove(control)

@@ -20,8 +20,11 @@ from astra_tui.cli.flags import JSON, WORKERS
 from astra_tui.model.errors import UserError
 
 if TYPE_CHECKING:
-    from astra_tui.cli.study_file import Study, StudyRun
-    from astra_tui.model.settings import RunSettings
+    import asyncio
+
+    from astra_tui.cli.run import Hosted
+    from astra_tui.cli.study_file import Cost, Study, StudyRun
+    from astra_tui.model.settings import Budget, RunSettings
     from astra_tui.model.state import SessionState, Usage
     from astra_tui.sessions.engines import RunRequest
     from astra_tui.sessions.study import StudyRow
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 
 @command(
     "run tasks, teams, settings and seeds of a file, and compare them",
-    "Every combination is a run without anyone, one after the other, with a session of its own. "
+    "Every combination is a run without anyone, with a session of its own: one after the other, or "
+    "several at a time on workers. "
     "Called again, it continues: what has ended is not run again, what was cut is resumed. Then a "
     "table says what the sessions recorded: counts on the emulator, speedups on a GPU.",
     argument("file", "FILE", "a TOML file (docs/study.md)"),
@@ -42,10 +46,7 @@ if TYPE_CHECKING:
 )
 def run(options: Options) -> int:
     """Runs what is left; the table goes to stdout, a line for each run to stderr."""
-    import asyncio
-
     from astra_tui.cli.answers import StudyAnswer
-    from astra_tui.cli.devices import asked_workers
     from astra_tui.cli.settings import read_choices
     from astra_tui.cli.study_file import read_study
     from astra_tui.present.sessions import study_blocks
@@ -56,13 +57,28 @@ def run(options: Options) -> int:
     study = read_study(file, read_choices(options))
     out = Path(options.out) if options.out else Path("studies") / file.stem
     work = _Work(study, out)
-    code = ExitCode.OK
-    if not options.no_run:
-        with asked_workers(options) as workers:
-            code = asyncio.run(work.carry_out(workers))
+    code = ExitCode.OK if options.no_run else _carry_out(work, options)
     answer = StudyAnswer(int(code), str(out), work.usage, tuple(work.rows()), work.not_ended())
     plain.print_answer(answer, options.json, lambda: study_blocks(answer.rows, answer.usage))
     return code
+
+
+def _carry_out(work: _Work, options: Options) -> ExitCode:
+    import asyncio
+
+    from astra_tui.cli.devices import asked_workers, fetch_upstream
+    from astra_tui.model.task import find_task
+
+    left = [one for one in work.study.runs if not work.has_ended(one)]
+    for one in work.study.runs:
+        if one not in left:
+            plain.note(f"{work.head(one)}: ended before")
+    if not left:
+        return ExitCode.OK
+    for task in dict.fromkeys(one.task for one in left):
+        fetch_upstream(find_task(task))
+    with asked_workers(options, live=True) as workers:
+        return asyncio.run(_Runs(work, workers, deque(left)).carry_out())
 
 
 @dataclass
@@ -72,7 +88,6 @@ class _Work:
     study: Study
     out: Path
     states: dict[str, SessionState] = field(init=False)
-    _left: deque[tuple[int, StudyRun]] = field(init=False, default_factory=deque)
 
     def __post_init__(self) -> None:
         found = ((one.name, self._recorded(one)) for one in self.study.runs)
@@ -146,81 +161,152 @@ class _Work:
             }
             yield study_row(*key, len(same), ended)
 
-    async def carry_out(self, workers: Workers | None = None) -> ExitCode:
-        """Runs what is left, as far as the budget allows; returns the most telling exit code.
+    def head(self, one: StudyRun) -> str:
+        """What lines about a run begin with."""
+        return f"{self.study.runs.index(one) + 1}/{len(self.study.runs)} {one.name}"
 
-        With workers as many runs at a time as these do jobs, unless a budget is to be shared.
-        """
-        import asyncio
-
-        from astra_tui.cli.study_file import StudyBudget
-
-        is_bounded = self.study.budget != StudyBudget()
-        at_once = 1 if workers is None or is_bounded else workers.slots
-        self._left = deque(enumerate(self.study.runs, start=1))
-        codes = await asyncio.gather(*(self._work(workers) for _ in range(at_once)))
-        if ExitCode.INTERRUPTED in codes:
-            plain.note("interrupted; the same command continues")
-        return max(codes)
-
-    async def _work(self, workers: Workers | None) -> ExitCode:
-        """Takes runs until none is left, or something ends the study."""
-        from astra_tui.present.numbers import pluralised
-
-        codes = {ExitCode.OK}
-        while self._left:
-            number, one = self._left.popleft()
-            head = f"{number}/{len(self.study.runs)} {one.name}"
-            if self.has_ended(one):
-                plain.note(f"{head}: ended before")
-                continue
-            begun = len(self.states) - (one.name in self.states)
-            why = self.study.budget.spent(begun, [s.usage for s in self.states.values()])
-            if not why:
-                codes.add(await self._run(one, head, workers))
-                why = self._cut_by_budget(one)
-            if why:
-                self._left.clear()
-                left = pluralised(len(self.not_ended()), "run")
-                plain.note(f"the study's budget is spent ({why}), with {left} left")
-            if ExitCode.INTERRUPTED in codes:
-                self._left.clear()
-        return max(codes)
-
-    def _cut_by_budget(self, one: StudyRun) -> str:
+    def cut_by_budget(self, one: StudyRun) -> str:
         """How the study's budget ended a run; "" where it did not."""
         from astra_tui.model.events import StopReason
 
-        closed = self.states[one.name].closed
+        state = self.states.get(one.name)
+        closed = state.closed if state is not None else None
         is_cut = closed is not None and closed.reason is StopReason.BUDGET
         return closed.message if closed is not None and is_cut and not self.has_ended(one) else ""
 
-    async def _run(self, one: StudyRun, head: str, workers: Workers | None) -> ExitCode:
-        from astra_tui.cli.devices import fetch_upstream
+
+@dataclass
+class _Runs:
+    """Those that are left of a study: engines of this process, with one budget. Their labs work
+    here, or on workers; journals and keys of models stay here.
+    """
+
+    work: _Work
+    workers: Workers | None
+    waiting: deque[StudyRun]
+    cut: deque[StudyRun] = field(default_factory=deque)
+    """Those that have spent their part of the budget: each continues alone, with all that is left.
+    """
+    running: dict[asyncio.Task[ExitCode], _Running] = field(default_factory=dict)
+    spent: str = ""
+    """Why the budget lets no other run begin."""
+
+    @property
+    def most(self) -> int:
+        """How many run at a time: one for each job that workers do, and for each GPU that times."""
+        return max(1, self.workers.slots + self.workers.gpus) if self.workers is not None else 1
+
+    async def carry_out(self) -> ExitCode:
+        """Runs what is left, as far as the budget allows; returns the most telling exit code."""
+        import asyncio
+        from concurrent.futures import ThreadPoolExecutor
+
+        from astra_tui.cli.run import Hosted
+        from astra_tui.present.numbers import pluralised
+
+        if self.workers is not None:
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+        hosted, codes = Hosted.until_signal(), {ExitCode.OK}
+        try:
+            self._begin(hosted, codes)
+            while self.running:
+                done, _ = await asyncio.wait(
+                    self.running, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                codes.update(map(self._end, done))
+                self._begin(hosted, codes)
+        finally:
+            hosted.cancel()
+            await asyncio.gather(*self.running, return_exceptions=True)
+        if self.spent:
+            left = pluralised(len(self.work.not_ended()), "run")
+            plain.note(f"the study's budget is spent ({self.spent}), with {left} left")
+        elif ExitCode.INTERRUPTED in codes:
+            plain.note("interrupted; the same command continues")
+        return max(codes)
+
+    def _begin(self, hosted: Hosted, codes: set[ExitCode]) -> None:
+        """Begins as many runs as there is room and budget for."""
+        import asyncio
+
+        from astra_tui.cli.study_file import cost_of
+
+        while len(self.running) < self.most and not (hosted.cancelled or self.spent):
+            queue = self.cut if self.cut and not self.running else self.waiting
+            if not queue or ExitCode.INTERRUPTED in codes:
+                return
+            one, budget = queue[0], self.work.study.budget
+            begun = {*self.work.states, *(r.one.name for r in self.running.values())} - {one.name}
+            why = budget.spent(len(begun), self._costs())
+            if why:  # Those that run may leave some of what they were given.
+                self.spent = "" if self.running else why
+                return
+            queue.popleft()
+            room = min(self.most - len(self.running), len(self.waiting) + 1)
+            among = 1 if queue is self.cut else room
+            state = self.work.states.get(one.name)
+            own = cost_of(state.usage) if state is not None else None
+            asked = _request(one, self.work.out, None).settings.budget
+            share = budget.share(self._costs(one.name), asked, own, among)
+            task = asyncio.ensure_future(self._run(one, share, hosted))
+            self.running[task] = _Running(one, share, not self.running and among == 1)
+
+    def _costs(self, but: str = "") -> list[Cost]:
+        """What all runs but one have cost, or may, while they are at work."""
+        from astra_tui.cli.study_file import cost_of, most_of
+
+        may = {r.one.name: most_of(r.share) for r in self.running.values()}
+        used = {name: cost_of(state.usage) for name, state in self.work.states.items()}
+        return [cost for name, cost in {**used, **may}.items() if name != but]
+
+    def _end(self, task: asyncio.Task[ExitCode]) -> ExitCode:
+        """Takes note of a run that came to an end. Raises as it did."""
+        ended = self.running.pop(task)
+        code = task.result()
+        if cut := self.work.cut_by_budget(ended.one):
+            if ended.has_all:
+                self.spent = cut
+            else:
+                self.cut.append(ended.one)
+        return code
+
+    async def _run(self, one: StudyRun, share: Budget, hosted: Hosted) -> ExitCode:
         from astra_tui.cli.run import host, settings_before
         from astra_tui.cli.run_result import EXIT_CODE_OF
-        from astra_tui.model.task import find_task
         from astra_tui.present.words import best_of
 
-        fetch_upstream(find_task(one.task))
-        gate = _Gate(one, self.out)
+        gate = _Gate(one, self.work.out)
         while True:
             gate.prepare()
-            before = settings_before(self.out / one.name)
-            request = _request(one, self.out, before)
-            others = [s.usage for name, s in self.states.items() if name != one.name]
-            asked = _request(one, self.out, None).settings.budget
-            share = self.study.budget.share(others, asked)
+            before = settings_before(self.work.out / one.name)
+            request = _request(one, self.work.out, before)
             request = replace(request, settings=replace(request.settings, budget=share))
-            state, _ = await host(request, quiet=True, workers=workers)
-            self.states[one.name] = state
+            state, _ = await host(request, among=hosted, workers=self.workers)
+            self.work.states[one.name] = state
             if not gate.turn_down(state):
                 break
         assert state.closed is not None
         best = best_of(state).words or "nothing better"
-        plain.note(f"{head}: {best}; {state.closed.reason.words} ({state.closed.message})")
+        end = f"{state.closed.reason.words} ({state.closed.message})"
+        plain.note(f"{self.work.head(one)}: {best}; {end}")
         return EXIT_CODE_OF[state.closed.reason]
 
+
+@dataclass(frozen=True)
+class _Running:
+    """A run that is at work, and what it may cost in all."""
+
+    one: StudyRun
+    share: Budget
+    has_all: bool
+    """Whether that is all that is left for the study."""
+
+
+_THREADS = 1024
+"""At the most. Each job has one that waits for its worker."""
+
+_LOOK_SECONDS = 1.0
+"""How often it is seen whether workers have come, which take more runs."""
 
 _SUMMED = (
     "calls", "input_tokens", "output_tokens", "dollars", "unpriced_calls", "gpu_seconds",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -71,40 +71,57 @@ class StudyBudget:
     runs: int | None = None
     whole: Budget = Budget()
 
-    def spent(self, begun: int, usages: Sequence[Usage]) -> str:
+    def spent(self, begun: int, costs: Sequence[Cost]) -> str:
         """Why no other run is begun or resumed, in words; "" where one may be."""
-        used = _used(usages)
-        costs = ((used[name], getattr(self.whole, name), name) for name in used)
-        for number, most, name in costs:
-            if most is not None and number >= most:
-                return f"{number:,.6g} of {most:,.6g} {name.replace('_', ' ')} are used"
+        for name, most in self._bounds():
+            if (used := math.fsum(cost[name] for cost in costs)) >= most:
+                return f"{used:,.6g} of {most:,.6g} {name.replace('_', ' ')} are used"
         if self.runs is not None and begun >= self.runs:
             return f"{begun} of {self.runs} runs are begun"
         return ""
 
-    def share(self, others: Sequence[Usage], asked: Budget) -> Budget:
-        """What a run may cost in all, resumed or new, where all others have cost this: what they
-        leave, and never more than was asked for.
+    def share(
+        self, others: Sequence[Cost], asked: Budget, own: Cost | None = None, among: int = 1
+    ) -> Budget:
+        """What a run may cost in all, resumed or new, where all others have cost this, or may: of
+        what they leave, its own part `among` so many, and never more than was asked for.
         """
-        used = _used(others)
+        shares = {name: getattr(asked, name) for name in _NOTHING}
+        for name, most in self._bounds():
+            spent = (own or _NOTHING)[name]
+            left = max(most - math.fsum(other[name] for other in others) - spent, 0)
+            part = left / among if name in _FRACTIONAL else math.ceil(left / among)
+            wanted = shares[name]
+            shares[name] = spent + part if wanted is None else min(spent + part, wanted)
+        return msgspec.convert(shares, Budget, strict=False)
 
-        def least(name: str) -> float | None:
-            whole, wanted = getattr(self.whole, name), getattr(asked, name)
-            left = None if whole is None else max(whole - used[name], 0)
-            known = [bound for bound in (left, wanted) if bound is not None]
-            return min(known) if known else None
-
-        return msgspec.convert({name: least(name) for name in used}, Budget, strict=False)
+    def _bounds(self) -> Iterator[tuple[str, float]]:
+        named = ((name, getattr(self.whole, name)) for name in _NOTHING)
+        return ((name, most) for name, most in named if most is not None)
 
 
-def _used(usages: Sequence[Usage]) -> dict[str, float]:
-    """By the names of a budget; calls that never ended count with what they may have cost."""
+Cost = Mapping[str, float]
+"""By the names of a budget."""
+
+_FRACTIONAL = ("dollars", "gpu_seconds")
+
+
+def cost_of(usage: Usage) -> Cost:
+    """What was used; calls that never ended count with what they may have cost."""
     return {
-        "calls": sum(u.calls + u.open_calls for u in usages),
-        "tokens": sum(u.tokens + u.reserved_tokens for u in usages),
-        "dollars": sum(u.dollars + u.reserved_dollars for u in usages),
-        "gpu_seconds": sum(u.gpu_seconds for u in usages),
+        "calls": usage.calls + usage.open_calls,
+        "tokens": usage.tokens + usage.reserved_tokens,
+        "dollars": usage.dollars + usage.reserved_dollars,
+        "gpu_seconds": usage.gpu_seconds,
     }
+
+
+def most_of(share: Budget) -> Cost:
+    """What a run may come to cost; of what has no bound, nothing."""
+    return {name: getattr(share, name) or 0 for name in _NOTHING}
+
+
+_NOTHING = cost_of(Usage())
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 
 import dask
 import msgspec
@@ -153,7 +154,8 @@ def _connecting(address: str) -> Iterator[None]:
     except (OSError, ssl.SSLError, ValueError, TypeError) as error:
         raise UserError(
             f"the scheduler {address} does not answer: {error}",
-            hint="name the certificates as docs/workers.md says",
+            hint="see that it runs there, with certificates of the authority of yours: "
+            "docs/workers.md",
         ) from None
 
 
@@ -166,6 +168,9 @@ def _own_security() -> Security:
             hint="set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__TLS__CLIENT__CERT and "
             "...__TLS__CLIENT__KEY: see docs/workers.md",
         )
+    for file in (security.tls_ca_file, security.tls_client_cert, security.tls_client_key):
+        if file and not Path(file).is_file():
+            raise UserError("there is no such certificate or key", file=file)
     return security
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_LOCAL = 256
 LOCAL = "local"
-_SCHEME = "tls://"
+_ADDRESS = re.compile(r"tls://\S+:[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ class WorkersAsked:
 
 
 def _scheduler(address: str) -> str:
-    if not address.startswith(_SCHEME):
+    if not _ADDRESS.fullmatch(address):
         raise UserError(
-            f"--scheduler {address}: it is {_SCHEME}HOST:PORT",
+            f"--scheduler {address}: it is tls://HOST:PORT",
             hint="all that may talk to a scheduler can run code on all of its workers, and here: "
             "see docs/workers.md for certificates",
         )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeGuard
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +19,7 @@ from msgspec.structs import replace
 from astra_tui.cli.answers import StudyAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.settings import Choices
-from astra_tui.cli.study_file import StudyBudget, read_study
+from astra_tui.cli.study_file import StudyBudget, cost_of, most_of, read_study
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import Budget
 from astra_tui.model.state import Usage
@@ -25,7 +29,7 @@ from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.reading import journal_path
 from astra_tui.sessions.study import over_seeds, over_tasks, study_row
 from astra_tui.sessions.summary import final_timings
-from tests.cli.command import Shell
+from tests.cli.command import Outcome, Shell
 from tests.cli.conftest import KEY
 from tests.cli.test_json import decoded
 from tests.conftest import ROOT
@@ -62,8 +66,12 @@ def test_a_study_that_was_cut_goes_on(shell: Shell) -> None:
     journal = journal_path(out / "silu_and_mul-playbook-lot-1")
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[: len(lines) // 2]))
-    write(shell, FILE.partition("[budget]")[0])  # Both at a time, by two workers.
-    whole = shell.run("study", "tried.toml", "--json", "--workers", "2")
+    write(shell, FILE.replace("runs = 1", "runs = 2"))
+    stopped = on_workers(shell, lambda study, _: study.send_signal(signal.SIGINT))
+    answer = decoded(stopped, StudyAnswer)
+    assert (stopped.code, len(answer.not_ended)) == (ExitCode.INTERRUPTED, 2), stopped.err
+    assert "interrupted; the same command continues" in stopped.err
+    whole = on_workers(shell, lambda _, worker: worker.kill())
     answer = decoded(whole, StudyAnswer)
     assert (whole.code, answer.not_ended, "ended before" in whole.err) == (ExitCode.OK, (), False)
     assert len(journal.read_bytes().splitlines()) > len(lines)
@@ -88,6 +96,33 @@ def test_a_study_that_was_cut_goes_on(shell: Shell) -> None:
     other = shell.run("study", "tried.toml", "--no-run")
     assert other.code == ExitCode.BAD_INPUT
     assert "with other settings than the study says now: rounds" in other.err
+
+
+def on_workers(
+    shell: Shell, disturb: Callable[[psutil.Process, psutil.Process], object]
+) -> Outcome:
+    """The study on two workers. `disturb` gets it, and a worker that is at work; in the end no
+    process is left.
+    """
+    command = [*shell.command, "study", "tried.toml", "--json", "--workers", "2"]
+    out, err = shell.folder / "out", shell.folder / "err"
+    with out.open("w") as to_out, err.open("w") as to_err:
+        study = psutil.Popen(
+            command, cwd=shell.folder, env=shell.environment(), stdout=to_out, stderr=to_err
+        )
+        while not (busy := [w for w in workers_of(study) if w.children()]):
+            assert study.poll() is None, err.read_text()
+            time.sleep(0.02)
+        started = study.children(recursive=True)
+        disturb(study, busy[0])
+        code = study.wait()
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert not alive
+    return Outcome(code, out.read_text(), err.read_text())
+
+
+def workers_of(study: psutil.Process) -> list[psutil.Process]:
+    return [p for p in study.children() if "astra_tui.workers.process" in p.cmdline()]
 
 
 def test_a_gate_rejects_what_is_too_risky(shell: Shell) -> None:
@@ -185,13 +220,25 @@ def test_all_tasks_are_the_mean_of_each_seed_over_them() -> None:
 COSTS = st.integers(0, 1000)
 
 
-@given(COSTS, COSTS, COSTS, st.none() | COSTS)
+@given(COSTS, COSTS, COSTS, st.none() | COSTS, st.lists(st.integers(1, 4), min_size=1))
 def test_runs_never_may_cost_more_than_the_study(
-    whole: int, earlier: int, own: int, asked: int | None
+    whole: int, earlier: int, own: int, asked: int | None, rooms: list[int]
 ) -> None:
+    """One after the other, each may have what the rest left; several at a time have parts of it."""
     budget = StudyBudget(None, Budget(tokens=whole))
-    others, mine = Usage(input_tokens=earlier), Usage(output_tokens=own)
+    others, mine = cost_of(Usage(input_tokens=earlier)), cost_of(Usage(output_tokens=own))
     assert bool(budget.spent(0, [others, mine])) == (earlier + own >= whole)
-    share = budget.share([others], Budget(tokens=asked))
-    assert share.tokens == min(max(whole - earlier, 0), math.inf if asked is None else asked)
+    share = budget.share([others], Budget(tokens=asked), mine)
+    assert share.tokens == min(max(whole - earlier, own), math.inf if asked is None else asked)
     assert (share.calls, share.dollars, share.gpu_seconds) == (None, None, None)
+    costs = [others]
+    for room in rooms:
+        left = whole - sum(cost["tokens"] for cost in costs)
+        assert bool(budget.spent(0, costs)) == (left <= 0)
+        if left <= 0:
+            break
+        part = budget.share(costs, Budget(tokens=asked), among=room)
+        assert part.tokens is not None
+        assert part.tokens <= left
+        assert part.tokens == asked or part.tokens * room >= left
+        costs.append(most_of(part))

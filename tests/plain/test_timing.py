@@ -21,7 +21,7 @@ from astra_tui.model.timing import (
     WorkloadTiming,
 )
 from astra_tui.plain.console import print_blocks, rich_table, text_lines
-from astra_tui.plain.live_timing import TimingProgress
+from astra_tui.plain.live import TimingProgress
 from astra_tui.present.document import Block, Table
 from astra_tui.present.events import describe
 from astra_tui.present.timing import (

@@ -1,21 +1,24 @@
-"""What a bench is at: a table that fills on a terminal, else a line for each workload."""
+"""What is rewritten on a terminal: a bench's table, which fills, and what workers are at."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import WorkloadTiming
-from astra_tui.plain.console import live_console, rich_table, text_of
+from astra_tui.plain.console import live_console, rich_table, text_of, toned
 from astra_tui.plain.output import is_live, note
 from astra_tui.present.document import Cell
 from astra_tui.present.timing import CaveatMarks, Names, cold_row, paired_table, running_row
+from astra_tui.present.tones import Tone
 from astra_tui.present.words import workload_words
 
 _Key = tuple[int, str]
@@ -87,3 +90,23 @@ class TimingProgress:
         if len(self._candidates) == 1:
             return cells
         return f"{self._candidates[candidate]}, {row.workload}", *cells[1:]
+
+
+@contextmanager
+def live_lines(read: Callable[[], Sequence[str]]) -> Iterator[None]:
+    """Shows lines as they are now, below all else that is written to stderr; those for which a
+    terminal has no room are counted. Nothing where stderr is none.
+    """
+    if not is_live():
+        yield
+        return
+    out = live_console()
+
+    def drawn() -> Group:
+        lines, room = read(), max(1, out.height // 2)
+        more = [f"and {len(lines) - room} more"] if len(lines) > room else []
+        texts = (toned(line, Tone.DIM) for line in (*lines[:room], *more))
+        return Group(*(Text.assemble(text, no_wrap=True, overflow="ellipsis") for text in texts))
+
+    with Live(console=out, transient=True, get_renderable=drawn):
+        yield
