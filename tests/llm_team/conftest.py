@@ -113,7 +113,7 @@ def quickened(code: str) -> str:
 
 
 QUIET = (
-    reply("Step: testing, round 1. Add", {"cases": []}),
+    reply("cases that could break this candidate", {"cases": []}),
     reply("Step: testing", "The second half of the row is never read."),
     reply("Step: profiling", "Accesses are narrow."),
     reply("a look around", "Nothing to add."),

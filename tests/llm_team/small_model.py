@@ -80,7 +80,7 @@ def searched() -> dict[str, tuple[tuple[Entry, ...], Entry]]:
         encoding="utf-8"
     )
     pairs, fast = source("better"), quickened(baseline)
-    idle = (pairs.replace("@launch", f"@launch\n   // idle {n}") for n in (1, 2))
+    idle = (f"// idle {n}\n{pairs}" for n in (1, 2))
     quiet = reply("Step: testing", {"cases": []})
     steps = (planned(n, f"idea {n}") for n in (2, 3))
     merging = (planned(1, "pairs", "fast"), coded("pairs", pairs), coded("fast", fast))

@@ -10,6 +10,7 @@ from astra_tui.model.digest import content_hash
 from astra_tui.model.events import ParentChoice, SessionClosed, StopReason
 from astra_tui.model.settings import SearchKind
 from astra_tui.model.task import KernelTask
+from astra_tui.model.verdict import Outcome
 from astra_tui.present.events import describe
 from astra_tui.present.words import stands_on
 from tests.llm.conftest import Scripted
@@ -72,7 +73,7 @@ def test_a_line_without_gain_is_left_and_the_next_round_restarts_elsewhere(
     """Round 1 is better, two rounds on it bring nothing, round 4 stands on the baseline again."""
     baseline = task.baseline_file.read_text(encoding="utf-8")
     pairs = source("better")
-    idle = [pairs.replace("@launch", f"@launch\n   // idle {n}") for n in (1, 2)]
+    idle = [f"// idle {n}\n{pairs}" for n in (1, 2)]
     server.play(
         *QUIET, planned(1, PAIRS), coded(PAIRS, pairs),
         planned(2, "first idea"), coded("first idea", idle[0]),
@@ -83,6 +84,8 @@ def test_a_line_without_gain_is_left_and_the_next_round_restarts_elsewhere(
     settings = {"rounds": 5, "reflections": 0, "repairs": 0, "search": SearchKind.RESTARTS}
     ran = run_engine(tmp_path / "s", task, server, **settings)
     why = [r.why for r in ran.state.rounds[1:]]
+    ended = [p.verdict.outcome for r in ran.state.rounds[2:4] for p in r.proposals if p.verdict]
+    assert ended == [Outcome.SAME] * 2
     assert why[:4] == [ParentChoice.LINE] * 3 + [ParentChoice.RESTART], log(ran)
     fourth = ran.state.rounds[4]
     assert fourth.base == content_hash(baseline)
