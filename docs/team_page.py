@@ -29,7 +29,10 @@ def small_model_tables() -> str:
         f"Weights `{server['weights']}`, {server['bytes']:,} bytes, sha256 `{server['sha256']}`; "
         f"{versions}; Python {found['environment']['python']}."
     ]
-    titles = {"plain": "Without faults", "faults": "With faults injected"}
+    titles = {
+        "plain": "Without faults", "faults": "With faults injected",
+        "archive": "With `--search archive`", "restarts": "With `--search restarts`",
+    }  # fmt: skip
     for key, title in ((k, t) for k, t in titles.items() if k in found):
         run = found[key]
         most = f"answers of at most {run['output_tokens']} tokens"
@@ -38,7 +41,9 @@ def small_model_tables() -> str:
             f"**{title}**, {most}. It ended with: {end}. {run['requests']} requests reached the "
             f"server, {run['sendings']} are in the journal; {run['tokens']:,} tokens were charged.",
             _table(("call", "calls", "ended", "tokens charged"), _calls(run)),
-            _table(("round", "ended", "why"), _rounds(run)),
+            _table(("round", "ended", "why"), _rounds(run))
+            if "stands_on" not in run["rounds"][0]
+            else _table(("round", "stands on", "ended", "why"), _rounds(run)),
         ]
     return "\n\n".join(parts)
 
@@ -60,7 +65,8 @@ def _ended(call: Entry) -> str:
 
 def _rounds(run: Entry) -> Iterator[tuple[object, ...]]:
     for row in run["rounds"]:
-        yield row["round"], row["ended"], row["reason"]
+        stands_on = [row["stands_on"]] if "stands_on" in row else []
+        yield row["round"], *stands_on, row["ended"], row["reason"]
 
 
 def prompt_table() -> str:

@@ -175,7 +175,7 @@ def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
         *doc.paragraphs(_COUNTED, *[_TIMED] * is_timed, _MEANS),
     ]
     teams = tuple(dict.fromkeys(row.team for row in rows))
-    if len(teams) > 1:
+    if len(teams) > 1 or len({row.task for row in rows}) > 1:
         columns = ("task", "setting", "figure", *teams)
         blocks += [
             doc.table(columns, _team_rows(rows, teams, is_timed), "Teams"),

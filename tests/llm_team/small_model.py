@@ -52,8 +52,8 @@ Entry = dict[str, Any]
 
 SERVE = ROOT / "benchmarks" / "small_model_server.py"
 MOST_ROUNDS_LOST = 1
-TOKENS_OF_CODE = 450
-"""Of an answer with code, where a script gives some: it has to fit."""
+TOKENS_OF_CODE, TOKENS_OF_PLANS = 300, 160
+"""Of answers of which a script gives some: these have to fit."""
 
 ON_THE_WAY: tuple[Entry, ...] = (
     {**FAULTS["503"], "when": {"system": "profiling"}},
@@ -85,7 +85,8 @@ def searched() -> dict[str, tuple[tuple[Entry, ...], Entry]]:
     steps = (planned(n, f"idea {n}") for n in (2, 3))
     merging = (planned(1, "pairs", "fast"), coded("pairs", pairs), coded("fast", fast))
     line = (planned(1, "pairs"), coded("pairs", pairs))
-    roles = {Role.CODING: ModelSettings(output_tokens=TOKENS_OF_CODE)}
+    limits = {Role.CODING: TOKENS_OF_CODE, Role.PLANNING: TOKENS_OF_PLANS}
+    roles = {role: ModelSettings(output_tokens=limit) for role, limit in limits.items()}
     return {
         "archive": (
             (quiet, *merging, planned(2, "both")),
