@@ -42,7 +42,7 @@ from astra_tui.workers import Workers, WorkersAsked, open_workers
 from astra_tui.workers.jobs import Job
 from astra_tui.workers.pool import Pool
 from astra_tui.workers.process import CONFIG
-from astra_tui.workers.roster import Roster
+from astra_tui.workers.roster import Roster, Use
 
 SOURCES, CASES = 12, 6
 SEED = 1
@@ -118,7 +118,7 @@ def killed(watch: Watch, drawn: random.Random) -> tuple[float, float, bool] | No
     while member.address not in watch.went:
         time.sleep(0.001)
     noticed = watch.went[member.address]
-    was_free = any(m.free for m in watch.roster.members.values())
+    was_free = any(m.takes(Use.CPU) for m in watch.roster.members.values())
     name, _, attempt = job.rpartition(".")
     again = f"{name}.{int(attempt) + 1}"
     while again not in watch.began and time.monotonic() < noticed + 60:

@@ -78,11 +78,15 @@ async def _live(
 ) -> None:
     """Opens workers and, once it is told to, ends them and all that still runs."""
     this = asyncio.current_task()
+    assert this is not None
+    close = asyncio.ensure_future(closing.wait())
+    # Ctrl-C does not wait for workers that are still to come.
+    close.add_done_callback(lambda _: opened.done() or this.cancel())
     try:
         async with AsyncExitStack() as stack:
             _hush()
             opened.set_result(await opening(stack))
-            await closing.wait()
+            await close
     except BaseException as error:
         if not opened.done():
             opened.set_exception(error)
@@ -104,8 +108,7 @@ async def _connected(
 ) -> Pool:
     """The workers of a cluster, which live on."""
     with _connecting(address):
-        client = Client(address, security=_own_security(), asynchronous=True)
-        await stack.enter_async_context(client)
+        client = await _client(stack, address, _own_security())
     return await _pool(stack, client, changed, wanted=1, leave=True)
 
 
@@ -120,9 +123,14 @@ async def _started(stack: AsyncExitStack, number: int, changed: Callable[[Roster
     await stack.enter_async_context(scheduler)
     names = _names(number)
     local = await stack.enter_async_context(_local(scheduler.address, names, security))
-    client = Client(scheduler.address, security=security, asynchronous=True)
-    await stack.enter_async_context(client)
+    client = await _client(stack, scheduler.address, security)
     return await _pool(stack, client, changed, wanted=len(names), leave=False, lost=local.kill)
+
+
+async def _client(stack: AsyncExitStack, address: str, security: Security) -> Client:
+    client = Client(address, security=security, asynchronous=True, set_as_default=False)
+    stack.push_async_callback(client.close)  # Also of one that is cancelled as it connects.
+    return await client
 
 
 async def _pool(

@@ -54,9 +54,8 @@ async def perform(data: bytes) -> bytes:
     station = _stations.setdefault(worker, Station(worker))
     job = decode_job(data)
     doing = asyncio.get_running_loop().run_in_executor(station.threads, station.do, job)
-    while not doing.done():
-        worker.log_event(job.topic, {"job": job.id, "worker": worker.address})
-        await asyncio.wait([doing], timeout=BEAT_SECONDS)
+    while not (await asyncio.wait([doing], timeout=BEAT_SECONDS))[0]:
+        worker.log_event(job.topic, {"job": job.id})
     asyncio.get_running_loop().call_later(IDLE_SECONDS, station.close_idle, IDLE_SECONDS)
     return encode(doing.result())
 
