@@ -60,16 +60,16 @@ async def perform(data: bytes) -> bytes:
     return encode(doing.result())
 
 
-def stop(job: str) -> None:
+def stop(job: str, dask_worker: Worker) -> None:
     """Ends the process that is at work on a job here, if there is one."""
-    station = _stations.get(get_worker())
+    station = _stations.get(dask_worker)
     if station is not None:
         station.stop(job)
 
 
-def rest() -> None:
+def rest(dask_worker: Worker) -> None:
     """Ends all processes here: an engine leaves a cluster that others use as well."""
-    station = _stations.get(get_worker())
+    station = _stations.get(dask_worker)
     if station is not None:
         station.close()
 

@@ -102,13 +102,18 @@ def test_what_is_ended_frees_its_worker(workers: Workers) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    while not any(m.jobs for m in workers.roster.members.values()):
+    while not (busy := [m for m in workers.roster.members.values() if m.jobs]):
+        time.sleep(0.001)
+    (worker,) = (p for p in processes() if named(p, busy[0]))
+    while not (labs := worker.children()):
         time.sleep(0.001)
     child.kill()
     thread.join()
     assert len(ended) == 1
     while any(m.jobs for m in workers.roster.members.values()):
         time.sleep(0.001)
+    while all(lab.is_running() and lab.status() != psutil.STATUS_ZOMBIE for lab in labs):
+        time.sleep(0.01)  # Its process ends, and with it what it was at.
 
 
 def test_a_folder_that_a_worker_lacks_is_made_there(tmp_path: Path, monkeypatch) -> None:
