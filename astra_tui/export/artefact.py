@@ -11,7 +11,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from astra_tui.export.cpp_expression import cpp_name, dlpack_type, quoted, written
+from astra_tui.export.cpp_expression import (
+    cpp_name,
+    dlpack_type,
+    python_expression,
+    quoted,
+    written,
+)
 from astra_tui.export.header import comment, header_lines, plain
 from astra_tui.export.winner import Winner
 from astra_tui.model.compilation import Compilation
@@ -120,6 +126,7 @@ def _environment() -> Environment:
         "plain": plain,
         "expression": print_expression,
         "cpp": cpp_name,
+        "python": python_expression,
         "written": written,
         "quoted": quoted,
         "dlpack": dlpack_type,

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from astra_tui.export.header import plain
 from astra_tui.model.dtypes import PLAN_TYPES, DType, NumberKind
+from astra_tui.model.launch import print_expression
 from astra_tui.model.launch.evaluate import Evaluator, Value
 from astra_tui.model.launch.expression import (
     Binary,
@@ -23,6 +25,7 @@ from astra_tui.model.launch.expression import (
     Name,
     Real,
     Unary,
+    map_expressions,
     names_in,
 )
 from astra_tui.model.launch.plan import PlanError
@@ -217,6 +220,18 @@ def literal(value: int | float | bool) -> str:
     if isinstance(value, float):
         return f"astra::Real({value!r})"
     return str(value) if abs(value) < 1 << 31 else f"INT64_C({value})"
+
+
+def python_expression(expression: Expression) -> str:
+    """An expression of any kind in Python, which divides whole numbers by a rule of its own."""
+    text = print_expression(map_expressions(expression, _as_float_division))
+    return _NAME.sub(lambda name: str(TRUTH_VALUES.get(name[0], name[0])), text)
+
+
+def _as_float_division(part: Expression) -> Expression:
+    if isinstance(part, Binary) and part.operator == "/":
+        return replace(part, left=Call("float", (part.left,)))
+    return part
 
 
 def written(expression: Expression, element: DType) -> str:

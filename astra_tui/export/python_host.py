@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from typing import Any
 
+from astra_tui.export.cpp_expression import python_expression
 from astra_tui.export.names import names_of_plan
 from astra_tui.model.dtypes import PLAN_TYPES
 from astra_tui.model.launch import (
@@ -22,14 +23,10 @@ from astra_tui.model.launch import (
     Refuse,
     Tune,
     Workspace,
-    print_expression,
 )
 from astra_tui.model.launch.expression import (
-    Binary,
-    Call,
     Expression,
     Name,
-    map_expressions,
     names_in,
     split_pointer,
 )
@@ -41,63 +38,40 @@ from astra_tui.model.launch.plan import (
     TemplateArgument,
     Verbatim,
 )
-from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL, TRUTH_VALUES
+from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL
 from astra_tui.model.task import Argument, KernelTask
-from astra_tui.model.task.dims import DimSource, dim_sources
+from astra_tui.model.task.dims import dim_sources
 
 _IN = "    "
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def python_expression(expression: Expression) -> str:
-    """An expression of any kind in Python, which divides whole numbers by a rule of its own."""
-    text = print_expression(map_expressions(expression, _as_float_division))
-    return _NAME.sub(lambda name: str(TRUTH_VALUES.get(name[0], name[0])), text)
-
-
-def _as_float_division(part: Expression) -> Expression:
-    if isinstance(part, Binary) and part.operator == "/":
-        return replace(part, left=Call("float", (part.left,)))
-    return part
-
-
-def python_contract(task: KernelTask) -> str:
-    """A module with the task's shapes and conditions, and where its dimensions are read."""
+def contract_words(task: KernelTask) -> dict[str, Any]:
+    """What the template of a module with the task's shapes and conditions says."""
     given = dim_sources(task, (a for a in task.tensors if a.is_read))
     whole = dim_sources(task, task.tensors)
-    passed = tuple(d for d in task.dims if d not in given)
     used = set().union(
         *map(names_in, task.accepts), *(names_in(s) for a in task.tensors for s in a.shape)
     )
-    lines = [
-        f'"""The contract of {task.name}: shapes, element types and sizes that work."""',
-        "",
-        "from __future__ import annotations",
-        "",
-        "from collections.abc import Mapping",
-        "",
-        "from ._host import Layout, aligned, ceil_div, sizeof, stride",
-        "",
-        *(f"{name} = {name!r}" for name in _types(used)),
-        f"NAME = {task.name!r}",
-        f"DTYPES = {tuple(d.value for d in task.dtypes)!r}",
-        '"""What T can be."""',
-        "",
-        f"PASSED_DIMS = {passed!r}",
-        '"""Dimensions that no shape of an input gives: the caller passes them."""',
-        "",
-        f"SCALARS = {tuple(a.name for a in task.scalars)!r}",
-        '"""Arguments that are numbers."""',
-        "",
-        *_tensor_table(task),
-        "",
-        *_dims_function("dims_of_inputs", given, tuple(task.dims)),
-        *_dims_function("dims_of_tensors", whole, tuple(d for d in task.dims if d in whole)),
-        *_shapes_function(task),
-        *_violated_function(task),
-        *_misplaced_function(task),
+    tensors = {a.name for a in task.tensors}
+    conditions = [
+        (condition, repr(text), bool(names_in(condition) & tensors))
+        for condition, text in zip(task.accepts, task.accepts_text, strict=True)
     ]
-    return "\n".join(lines)
+    return {
+        "task": task,
+        "name": task.name,
+        "types": _types(used),
+        "dtypes": tuple(d.value for d in task.dtypes),
+        "passed": tuple(d for d in task.dims if d not in given),
+        "scalars": tuple(a.name for a in task.scalars),
+        "readers": [
+            ("dims_of_inputs", given, tuple(task.dims)),
+            ("dims_of_tensors", whole, tuple(d for d in task.dims if d in whole)),
+        ],
+        "of_dims": [(c, text) for c, text, of_layouts in conditions if not of_layouts],
+        "of_layouts": [(c, text) for c, text, of_layouts in conditions if of_layouts],
+    }
 
 
 def python_plan(task: KernelTask, plan: LaunchPlan) -> str:
@@ -240,80 +214,8 @@ class _PlanWriter:
         return python_expression(expression)
 
 
-def _tensor_table(task: KernelTask) -> list[str]:
-    return [
-        "TENSORS = {",
-        *(
-            f"{_IN}{a.name!r}: ({a.role.value!r}, {_type(a)!r}, {a.strided!r}),"
-            for a in task.tensors
-        ),
-        "}",
-        '"""Role, element type, and whether rows may lie apart, by argument."""',
-    ]
-
-
 def _type(argument: Argument) -> str:
     return argument.dtype.value if argument.dtype else ELEMENT_TYPE
-
-
-def _dims_function(name: str, sources: dict[str, DimSource], dims: tuple[str, ...]) -> list[str]:
-    """A function from sizes by tensor (and dimensions that are passed) to all dimensions."""
-    passed = [d for d in dims if d not in sources]
-    parameters = "".join(f", {d}: int" for d in passed)
-    about = "Dimensions from the shapes by argument."
-    lines = ["", f"def {name}(sizes: dict[str, tuple[int, ...]]{parameters}) -> dict[str, int]:"]
-    lines.append(f'{_IN}"""{about}"""')
-    for source in (sources[d] for d in dims if d in sources):
-        lines.append(f"{_IN}{source.size} = sizes[{source.tensor!r}][{source.axis}]")
-        lines.append(f"{_IN}{source.dim} = {python_expression(source.value)}")
-    entries = ", ".join(f"{d!r}: {d}" for d in dims)
-    return [*lines, f"{_IN}return {{{entries}}}", ""]
-
-
-def _shapes_function(task: KernelTask) -> list[str]:
-    dims = ", ".join(f"{d}: int" for d in task.dims)
-    return [
-        "",
-        f"def shapes(T: str, {dims}) -> dict[str, tuple[int, ...]]:",
-        f'{_IN}"""The shape of every tensor argument."""',
-        f"{_IN}return {{",
-        *(f"{2 * _IN}{a.name!r}: {_tuple(map(python_expression, a.shape))}," for a in task.tensors),
-        f"{_IN}}}",
-        "",
-    ]
-
-
-def _violated_function(task: KernelTask) -> list[str]:
-    dims = ", ".join(f"{d}: int" for d in task.dims)
-    lines = [
-        "",
-        f"def violated(T: str, {dims}) -> str:",
-        f'{_IN}"""The first condition of the contract that a call breaks, or ""."""',
-    ]
-    return [*lines, *_conditions(task, of_layouts=False), f'{_IN}return ""', ""]
-
-
-def _misplaced_function(task: KernelTask) -> list[str]:
-    dims = ", ".join(f"{d}: int" for d in task.dims)
-    conditions = _conditions(task, of_layouts=True)
-    lines = [
-        "",
-        f"def misplaced(T: str, _tensors: Mapping[str, Layout], {dims}) -> str:",
-        f'{_IN}"""The first condition on addresses and strides that a call breaks, or ""."""',
-        *(f"{_IN}{a.name} = _tensors[{a.name!r}]" for a in task.tensors if conditions),
-    ]
-    return [*lines, *conditions, f'{_IN}return ""', ""]
-
-
-def _conditions(task: KernelTask, *, of_layouts: bool) -> list[str]:
-    """The conditions on dimensions, or those on addresses and strides."""
-    tensors = {a.name for a in task.tensors}
-    lines = []
-    for condition, text in zip(task.accepts, task.accepts_text, strict=True):
-        if bool(names_in(condition) & tensors) == of_layouts:
-            lines.append(f"{_IN}if not ({python_expression(condition)}):")
-            lines.append(f"{2 * _IN}return {text!r}")
-    return lines
 
 
 def _types(names: set[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from astra_tui.export.artefact import Files, Subject, rendered, template
 from astra_tui.export.dependent import caller_notice
 from astra_tui.export.header import journal_words, plain
-from astra_tui.export.python_host import python_contract, python_plan
+from astra_tui.export.python_host import contract_words, python_plan
 from astra_tui.model.compilation import CompiledKernel
 from astra_tui.model.task import Argument, ArgumentRole, KernelTask
 from astra_tui.model.task.dims import dim_sources
@@ -31,9 +31,10 @@ def torch_package(subject: Subject) -> Files:
     """The package's files, in a folder of its own."""
     task = subject.task
     mark = subject.mark(f"{task.name} for PyTorch", "#")
+    words = torch_words(subject)
     files: dict[str, str | bytes] = {
-        "__init__.py": rendered("init.py.jinja", torch_words(subject)),
-        "_contract.py": mark + python_contract(task),
+        "__init__.py": rendered("init.py.jinja", words),
+        "_contract.py": rendered("contract.py.jinja", {**words, **contract_words(task)}),
         "_plan.py": mark + python_plan(task, subject.plan),
         **{
             f"{name}.py": mark + template(f"{name}.py", attributes=subject.attributes)

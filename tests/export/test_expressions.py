@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from astra_tui.export.artefact import template
-from astra_tui.export.cpp_expression import CppExpressions, bare, cpp_name
-from astra_tui.export.python_host import python_expression
+from astra_tui.export.cpp_expression import CppExpressions, bare, cpp_name, python_expression
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.launch.expression import Expression

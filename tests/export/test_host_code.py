@@ -19,7 +19,6 @@ from astra_tui.export.host import (
     expected,
     python_answers,
 )
-from astra_tui.export.python_host import python_contract, python_plan
 from astra_tui.export.readme import readme
 from astra_tui.lab.check.execution import read_source
 from astra_tui.model.compilation import Compilation
@@ -85,10 +84,10 @@ def in_cpp(found: Subject, folder: Path, compiler: str) -> list[HostAnswer]:
 
 def in_python(found: Subject, folder: Path) -> list[HostAnswer]:
     """What an exported Python package answers."""
+    files = export_files(compiled_to_nothing(found), Format.TORCH)
     modules = {
-        "package/_plan.py": python_plan(found.task, found.plan),
-        "package/_contract.py": python_contract(found.task),
-        "package/_host.py": export_files(compiled_to_nothing(found), Format.TORCH)[_host(found)],
+        f"package/{name}": files[f"astra_{found.task.name}/{name}"]
+        for name in ("_plan.py", "_contract.py", "_host.py")
     }
     write_files(folder, modules)
     with Artefact("plan", folder / "package", found.task.name) as artefact:
@@ -99,10 +98,6 @@ def compiled_to_nothing(found: Subject) -> Subject:
     """As if it had been compiled to nothing."""
     nothing = Compilation((), (), "", b"", "sm_90a", "", 0.0)
     return Subject(found.winner, found.task, found.plan, found.samples, (nothing,))
-
-
-def _host(found: Subject) -> str:
-    return f"astra_{found.task.name}/_host.py"
 
 
 @pytest.mark.parametrize("name", TASKS)
