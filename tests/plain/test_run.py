@@ -98,7 +98,7 @@ def test_the_end_has_the_best_against_what_others_ship(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     headline = "against the fastest shipped kernels: 1.060x [1.050, 1.070], faster"
-    assert f"  the best {headline}" in lines_of(session(*FINAL, shipped()))
+    assert f"  {BETTER[:12]} {headline}" in lines_of(session(*FINAL, shipped()))
     state = fold(session(*FINAL, shipped()))
     assert run_report(state, tmp_path).shipped == shipped().shipped
     assert state.usage.gpu_seconds == fold(session(*FINAL)).usage.gpu_seconds + 0.25
