@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from astra_tui.cli.exit_codes import UnavailableHere
@@ -52,7 +52,7 @@ def asked_workers(options: Options, *, live: bool = False) -> Iterator[Workers |
         with open_workers(asked) as workers:
             for line in describe(workers.roster):
                 plain.note(line)
-            with live_lines(lambda: describe(workers.roster) if live else ()):
+            with live_lines(lambda: describe(workers.roster)) if live else nullcontext():
                 yield workers
             for line in describe(workers.roster):
                 plain.note(line)

@@ -13,7 +13,7 @@ import msgspec
 import psutil
 import pytest
 
-from astra_tui.lab.requests import Compile, Compiled, NamedSource
+from astra_tui.lab.requests import Check, Compile, Compiled, NamedSource
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import load_task
@@ -96,7 +96,7 @@ def test_what_is_ended_frees_its_worker(workers: Workers) -> None:
 
     def run() -> None:
         try:
-            compiled(child)
+            list(Call(child, Check(GOOD), cpu=True).replies())
         except ChildDied as error:
             ended.append(error)
 
