@@ -121,8 +121,10 @@ def killed(watch: Watch, drawn: random.Random) -> tuple[float, float, bool] | No
     was_free = any(m.takes(Use.CPU) for m in watch.roster.members.values())
     name, _, attempt = job.rpartition(".")
     again = f"{name}.{int(attempt) + 1}"
-    while again not in watch.began and time.monotonic() < noticed + 60:
+    while again not in watch.began and time.monotonic() < noticed + 1.5:
         time.sleep(0.001)
+    if again not in watch.began:  # It had just ended, or no other worker was free.
+        was_free = False
     return noticed - begun, watch.began.get(again, noticed) - noticed, was_free
 
 
@@ -175,7 +177,7 @@ def kills(number: int, wanted: int, seconds: float) -> dict[str, object]:
                 with suppress(psutil.NoSuchProcess):
                     if (one := killed(watch, drawn)) is not None:
                         found.append(one)
-                time.sleep(drawn.random())
+                time.sleep(drawn.random() / 4)
         finally:
             over.set()
         for one in running:
