@@ -20,6 +20,7 @@ from textual.widgets import Input, Static, TextArea
 from astra_tui.model.errors import UserError
 from astra_tui.model.visible import visible_inline
 from astra_tui.present.tones import Tone
+from astra_tui.tui.colours import tone_rule
 from astra_tui.tui.text_layout import Line, Span, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.code.annotations import LineMark
@@ -144,10 +145,9 @@ class FormScreen(ModalScreen[Mapping[str, str]]):
     FormScreen LongText { border: none; padding: 0; background: $panel; height: 2; width: 1fr; }
     FormScreen LongText:focus { border: none; background: $primary-muted; }
     FormScreen Remark { height: auto; max-height: 3; background: $surface; }
-    FormScreen #note { color: $foreground 60%; }
-    FormScreen:ansi #note { color: ansi_default; text-style: dim; }
-    FormScreen #problem { color: $text-error; text-style: bold; }
     """
+    DEFAULT_CSS += tone_rule("FormScreen", "#note", Tone.DIM)
+    DEFAULT_CSS += tone_rule("FormScreen", "#problem", Tone.BAD)
 
     def __init__(
         self,

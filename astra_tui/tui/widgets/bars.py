@@ -17,6 +17,7 @@ from textual.widget import Widget
 from astra_tui.model.state import SessionState
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import ending_of
+from astra_tui.tui.colours import tone_rules
 from astra_tui.tui.text_layout import Line, Span, cut, line_cells, span
 
 ALWAYS = ("resume", "help", "leave")
@@ -34,15 +35,9 @@ class BarLine(Widget):
         width: 1fr;
         background: $panel;
         color: $foreground;
-        & > .bar--title { text-style: bold; }
-        & > .bar--dim { color: $foreground 60%; }
-        & > .bar--good { color: $text-success; }
-        & > .bar--bad { color: $text-error; text-style: bold; }
-        & > .bar--caution { color: $text-warning; text-style: bold; }
-        & > .bar--accent { color: $text-accent; text-style: bold; }
-        &:ansi > .bar--dim { color: ansi_default; text-style: dim; }
     }
-    """
+    """ + tone_rules("BarLine", "bar", bold=(Tone.CAUTION, Tone.ACCENT))
+    # Keys and questions stand out in a line that is of another colour as a whole.
 
     def __init__(self, *, id: str | None = None):  # noqa: A002
         super().__init__(id=id)

@@ -16,6 +16,7 @@ from textual.strip import Strip
 
 from astra_tui.present.tones import Tone
 from astra_tui.tui.app_base import SteadyScrollView
+from astra_tui.tui.colours import tone_rules
 from astra_tui.tui.text_layout import Line, line_cells, line_text
 
 
@@ -33,29 +34,25 @@ class LinesView(SteadyScrollView, can_focus=True):
         Binding("k", "scroll_up", show=False, id="scroll.up"),
     ]
 
-    DEFAULT_CSS = """
+    DEFAULT_CSS = (
+        tone_rules("LinesView", "lines")
+        + """
     LinesView {
         scrollbar-size-vertical: 1;
         scrollbar-size-horizontal: 1;
         scrollbar-gutter: stable;
         overflow-x: hidden;
-        & > .lines--title { text-style: bold; }
-        & > .lines--dim { color: $foreground 60%; }
-        & > .lines--good { color: $text-success; }
-        & > .lines--bad { color: $text-error; text-style: bold; }
-        & > .lines--caution { color: $text-warning; }
-        & > .lines--accent { color: $text-accent; }
         & > .lines--cursor { background: $surface-lighten-1; text-style: bold; }
         & > .lines--cursor-keys {
             background: $block-cursor-background;
             color: $block-cursor-foreground;
             text-style: bold;
         }
-        &:ansi > .lines--dim { color: ansi_default; text-style: dim; }
         &:ansi > .lines--cursor { text-style: reverse; }
         &:ansi > .lines--cursor-keys { text-style: reverse; }
     }
     """
+    )
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):  # noqa: A002
         super().__init__(id=id, classes=classes)

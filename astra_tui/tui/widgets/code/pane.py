@@ -13,6 +13,8 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from astra_tui.present.tones import Tone
+from astra_tui.tui.colours import tone_rule
 from astra_tui.tui.widgets.code.view import CodeView
 
 
@@ -41,10 +43,9 @@ class CodePane(Vertical):
     DEFAULT_CSS = """
     CodePane { height: 1fr; }
     CodePane > .code-title { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    CodePane > .code-columns { height: 1; text-wrap: nowrap; color: $foreground 60%; }
-    CodePane:ansi > .code-columns { color: ansi_default; text-style: dim; }
+    CodePane > .code-columns { height: 1; text-wrap: nowrap; }
     CodePane > .code-ask { height: 1; dock: bottom; }
-    """
+    """ + tone_rule("CodePane", "> .code-columns", Tone.DIM)
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", id="code.search"),

@@ -24,7 +24,7 @@ from textual.timer import Timer
 from astra_tui.model.visible import Range
 from astra_tui.tui.app_base import SteadyScrollView
 from astra_tui.tui.text.document import Document
-from astra_tui.tui.widgets.code import theme
+from astra_tui.tui.widgets.code import syntax_colours
 from astra_tui.tui.widgets.code.painting import Layer
 
 
@@ -66,8 +66,8 @@ class CodeView(SteadyScrollView, can_focus=True):
     ALLOW_SELECT = False
     WRAPS: ClassVar[bool] = False
     """Whether lines continue on the next row, and none scrolls sideways."""
-    COMPONENT_CLASSES: ClassVar[set[str]] = theme.CLASSES
-    DEFAULT_CSS = theme.CSS
+    COMPONENT_CLASSES: ClassVar[set[str]] = syntax_colours.CLASSES
+    DEFAULT_CSS = syntax_colours.CSS
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="code.up"),

@@ -15,6 +15,8 @@ from textual.strip import Strip
 from astra_tui.model.hunks import LineChange
 from astra_tui.model.visible import Range
 from astra_tui.present.numbers import pluralised
+from astra_tui.present.tones import Tone
+from astra_tui.tui.colours import tone_rule
 from astra_tui.tui.text.document import Document, document_of
 from astra_tui.tui.widgets.code.annotations import (
     Columns,
@@ -52,7 +54,6 @@ CLASSES = {
 
 CSS = """
 DiffCanvas > .diff--header { color: $text-primary; text-style: bold; }
-DiffCanvas > .diff--header-refused { color: $text-warning; text-style: bold; }
 DiffCanvas > .diff--fold { color: $foreground 55%; }
 DiffCanvas > .diff--absent { background: $foreground 4%; }
 DiffCanvas > .diff--added { background: $success 14%; }
@@ -61,8 +62,6 @@ DiffCanvas > .diff--added-emphasis { background: $success 42%; text-style: bold;
 DiffCanvas > .diff--removed-emphasis { background: $error 42%; text-style: bold; }
 DiffCanvas > .diff--added-refused { background: $foreground 6%; text-style: dim strike; }
 DiffCanvas > .diff--removed-refused { background: $foreground 6%; }
-DiffCanvas > .diff--added-sign { color: $text-success; text-style: bold; }
-DiffCanvas > .diff--removed-sign { color: $text-error; text-style: bold; }
 DiffCanvas:ansi > .diff--fold { color: ansi_default; text-style: dim; }
 DiffCanvas:ansi > .diff--absent { background: ansi_default; }
 DiffCanvas:ansi > .diff--added { background: ansi_default; }
@@ -72,6 +71,9 @@ DiffCanvas:ansi > .diff--removed-emphasis { background: ansi_default; text-style
 DiffCanvas:ansi > .diff--added-refused { background: ansi_default; text-style: dim strike; }
 DiffCanvas:ansi > .diff--removed-refused { background: ansi_default; text-style: dim; }
 """
+CSS += tone_rule("DiffCanvas", "> .diff--header-refused", Tone.CAUTION, bold=True)
+CSS += tone_rule("DiffCanvas", "> .diff--added-sign", Tone.GOOD, bold=True)
+CSS += tone_rule("DiffCanvas", "> .diff--removed-sign", Tone.BAD, bold=True)
 
 
 _SIDES = ("removed", "added")

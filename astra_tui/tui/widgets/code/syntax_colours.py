@@ -1,12 +1,14 @@
-"""The component classes and styles that all panes of lines share.
+"""The component classes and colours that all panes of lines share, those of syntax among them.
 
-Colours are theme variables. Where a terminal has 16 colours Textual's ANSI themes apply; there
-backgrounds do not blend, so what matters is set in reverse or bold instead. Nothing is told by
-colour alone.
+Colours are theme variables; those of tones are from `tui/colours.py`. Where a terminal has 16
+colours Textual's ANSI themes apply; there backgrounds do not blend, so what matters is set in
+reverse or bold instead. Nothing is told by colour alone.
 """
 
 from __future__ import annotations
 
+from astra_tui.present.tones import Tone
+from astra_tui.tui.colours import tone_rule
 from astra_tui.tui.text.cuda import TokenKind
 
 CLASSES = {
@@ -33,12 +35,8 @@ CodeView {
 }
 CodeView > .pane--gutter { color: $foreground 55%; }
 CodeView > .pane--cursor { color: $foreground; background: $primary 35%; text-style: bold; }
-CodeView > .pane--mark { color: $text-warning; text-style: bold; }
 CodeView > .pane--match { background: $accent 40%; text-style: underline; }
 CodeView > .pane--match-current { background: $accent; color: $background; text-style: bold; }
-CodeView > .pane--error { color: $text-error; text-style: bold; }
-CodeView > .pane--warning { color: $text-warning; }
-CodeView > .pane--finding { color: $text-warning; text-style: bold; }
 CodeView > .pane--column { color: $text-secondary; }
 CodeView > .pane--divider { color: $foreground 35%; }
 CodeView > .code--keyword { color: $text-primary; text-style: bold; }
@@ -59,3 +57,7 @@ CodeView:ansi > .pane--match-current { color: ansi_default; background: ansi_def
 CodeView:ansi > .pane--divider { color: ansi_default; text-style: dim; }
 CodeView:ansi > .code--comment { color: ansi_default; text-style: italic; }
 """
+CSS += tone_rule("CodeView", "> .pane--mark", Tone.CAUTION, bold=True)
+CSS += tone_rule("CodeView", "> .pane--error", Tone.BAD)
+CSS += tone_rule("CodeView", "> .pane--warning", Tone.CAUTION)
+CSS += tone_rule("CodeView", "> .pane--finding", Tone.CAUTION, bold=True)
