@@ -37,7 +37,7 @@ from astra_tui.model.gpu import GpuSample
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.timing import Ratio
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 from astra_tui.tui import open_session
 from astra_tui.tui.source import Item
 

@@ -23,8 +23,8 @@ from astra_tui.model.events import (
     VerdictReached,
     WorkloadTimed,
 )
-from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
+from astra_tui.sessions.journal_reader import read_journal
 
 STEPS = ("compile", "check", "time and profile", "all")
 

@@ -88,7 +88,7 @@ def _side(named: str, root: str | None) -> Side:
 
 def _split(named: str, root: str | None) -> tuple[str, str]:
     """A session and a candidate of it; a folder may have a colon in its name."""
-    from astra_tui.sessions.reading import journal_path
+    from astra_tui.sessions.journal_reader import journal_path
 
     session, colon, choice = named.rpartition(":")
     if not colon or journal_path(Path(root or "sessions") / named).is_file():

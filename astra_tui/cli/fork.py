@@ -60,7 +60,7 @@ def run(options: Options) -> int:
     from astra_tui.cli.settings import read_choices
     from astra_tui.sessions.branches import find_intact_place, fork_session
     from astra_tui.sessions.client import user_at_terminal
-    from astra_tui.sessions.journal import Redactor
+    from astra_tui.sessions.journal_writer import Redactor
     from astra_tui.sessions.store import sessions_folder
 
     choices = read_choices(options)

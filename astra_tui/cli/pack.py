@@ -19,7 +19,7 @@ def run(options: Options) -> int:
     """Packs one session; one that an engine still writes is refused."""
     from astra_tui.present.numbers import count
     from astra_tui.sessions.folder import WriterLock
-    from astra_tui.sessions.reading import is_packed, pack
+    from astra_tui.sessions.journal_reader import is_packed, pack
     from astra_tui.sessions.store import find_session, sessions_folder
 
     folder = find_session(options.session, sessions_folder(options.sessions))

@@ -96,7 +96,7 @@ def settings_before(folder: Path) -> RunSettings | None:
     """The settings of the session in a folder; None where a new one can begin there."""
     from astra_tui.sessions.engines import LOG_NAME
     from astra_tui.sessions.folder import LOCK_NAME
-    from astra_tui.sessions.reading import journal_path
+    from astra_tui.sessions.journal_reader import journal_path
     from astra_tui.sessions.store import settings_of
 
     before = settings_of(folder)

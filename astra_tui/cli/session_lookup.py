@@ -10,7 +10,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, bundled, find_task, list_tasks, load_task
 from astra_tui.model.task.table import TaskError
-from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.journal_reader import journal_path
 from astra_tui.sessions.store import DEFAULT_FOLDER, find_session, sessions_folder
 
 

@@ -96,7 +96,7 @@ class _Work:
     def _recorded(self, one: StudyRun) -> SessionState | None:
         """The session of a run. Raises UserError for one that was altered, or run otherwise."""
         from astra_tui.cli.resume import intact_state
-        from astra_tui.sessions.reading import has_session
+        from astra_tui.sessions.journal_reader import has_session
 
         folder = self.out / one.name
         if not has_session(folder):

@@ -65,8 +65,8 @@ def run(options: Options) -> int:
     from astra_tui.cli.session_lookup import saved_session
     from astra_tui.present.outcomes import integrity_blocks
     from astra_tui.sessions.integrity import read_session
-    from astra_tui.sessions.reading import PACKED_NAME
-    from astra_tui.sessions.records import JOURNAL_NAME
+    from astra_tui.sessions.journal_lines import JOURNAL_NAME
+    from astra_tui.sessions.journal_reader import PACKED_NAME
 
     file = Path(options.session or "")
     if file.is_file() and file.name not in (JOURNAL_NAME, PACKED_NAME):

@@ -21,8 +21,8 @@ from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Team
 from astra_tui.sessions.experience import ExperienceStore
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import has_session, journal_path, state_of
+from astra_tui.sessions.journal_reader import has_session, journal_path, state_of
+from astra_tui.sessions.journal_writer import Journal, Redactor
 
 if TYPE_CHECKING:
     from astra_tui.workers import Workers

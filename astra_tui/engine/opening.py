@@ -27,8 +27,8 @@ from astra_tui.model.team import Team
 from astra_tui.sessions.branches import has_run_since
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.experience import ExperienceStore, memory_file
-from astra_tui.sessions.journal import Redactor
-from astra_tui.sessions.reading import has_session
+from astra_tui.sessions.journal_reader import has_session
+from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.sessions.store import new_session_folder
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from astra_tui.engine.server import Server
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.engines import LOG_NAME, NotReady, Ready, RunRequest
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.sessions.safe_open import open_to_write
 
 _FAILED = 1

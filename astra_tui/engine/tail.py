@@ -6,8 +6,8 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from astra_tui.sessions.reading import parse_journal
-from astra_tui.sessions.records import JOURNAL_NAME, encode_record
+from astra_tui.sessions.journal_lines import JOURNAL_NAME, encode_record
+from astra_tui.sessions.journal_reader import parse_journal
 from astra_tui.sessions.safe_open import reading
 
 

@@ -19,7 +19,7 @@ from astra_tui.model.settings import Budget, Role, RunSettings, TeamKind
 from astra_tui.model.team import Brief, Team
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_unaltered
-from astra_tui.sessions.reading import has_session
+from astra_tui.sessions.journal_reader import has_session
 
 if TYPE_CHECKING:
     from astra_tui.llm import OpenAILLM, Prices, Timeouts

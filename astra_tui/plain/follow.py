@@ -17,7 +17,7 @@ from astra_tui.plain.ask import Asking
 from astra_tui.plain.output import note
 from astra_tui.plain.run import RunLines
 from astra_tui.sessions.client import EngineClient
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 
 
 class LeaveReason(Enum):

@@ -42,8 +42,8 @@ from astra_tui.model.state import SessionState
 from astra_tui.sessions.comparison import SHORTEST_HASH
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import cannot_be_resumed, named_texts, read_session
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from astra_tui.sessions.timeline import Timeline
 
 

@@ -20,7 +20,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event, SessionClosed
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 from astra_tui.sessions.safe_open import make_folder, write_inside
 from astra_tui.sessions.wire import (
     LONGEST_MESSAGE,

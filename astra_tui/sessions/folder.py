@@ -14,7 +14,7 @@ import msgspec
 
 from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import OutOfResources, UserError
-from astra_tui.sessions.records import LARGEST_TEXT
+from astra_tui.sessions.journal_lines import LARGEST_TEXT
 from astra_tui.sessions.safe_open import (
     open_to_write,
     read_inside,

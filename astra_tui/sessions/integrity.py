@@ -39,13 +39,13 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.folder import read_blob, writer_of
-from astra_tui.sessions.reading import (
+from astra_tui.sessions.journal_lines import LARGEST_TEXT, Record
+from astra_tui.sessions.journal_reader import (
     MAX_FLAWS,
     JournalContents,
     journal_path,
     read_journal,
 )
-from astra_tui.sessions.records import LARGEST_TEXT, Record
 from astra_tui.sessions.safe_open import files_inside, read_inside
 from astra_tui.sessions.timeline import Timeline
 

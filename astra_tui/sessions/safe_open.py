@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from astra_tui.model.errors import OutOfResources, UserError
-from astra_tui.sessions.records import MAX_FILES
+from astra_tui.sessions.journal_lines import MAX_FILES
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

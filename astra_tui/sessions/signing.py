@@ -17,7 +17,7 @@ import msgspec
 
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.integrity import Session
-from astra_tui.sessions.reading import journal_bytes
+from astra_tui.sessions.journal_reader import journal_bytes
 from astra_tui.sessions.safe_open import read_inside, write_inside
 
 if TYPE_CHECKING:

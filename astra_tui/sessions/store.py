@@ -14,8 +14,8 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.integrity import Session, Trust, read_session, read_unaltered
-from astra_tui.sessions.reading import PACKED_NAME, has_session, journal_path, state_of
-from astra_tui.sessions.records import JOURNAL_NAME
+from astra_tui.sessions.journal_lines import JOURNAL_NAME
+from astra_tui.sessions.journal_reader import PACKED_NAME, has_session, journal_path, state_of
 from astra_tui.sessions.safe_open import (
     make_folder,
     place_of,

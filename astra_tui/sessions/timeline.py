@@ -32,8 +32,8 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import BulkFold, ImpossibleEvent
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.reading import Damage, journal_path
-from astra_tui.sessions.records import Record, StateLimits
+from astra_tui.sessions.journal_lines import Record, StateLimits
+from astra_tui.sessions.journal_reader import Damage, journal_path
 
 EVENTS_BETWEEN_SNAPSHOTS = 256
 MAX_SNAPSHOTS = 64

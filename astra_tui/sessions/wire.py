@@ -16,7 +16,7 @@ from astra_tui.model.author import Author
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Diagnostic
 from astra_tui.model.events import AnyEvent
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 
 PROTOCOL = 1
 

@@ -25,7 +25,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.settings import Notification
 from astra_tui.model.visible import visible, visible_inline
 from astra_tui.sessions.engines import RunRequest, environment_differences
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.tui.app_io import TICK, ExitState, TimePair
 from astra_tui.tui.approval import KeyGuard
 from astra_tui.tui.source import OpenSource, start

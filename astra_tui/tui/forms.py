@@ -29,7 +29,7 @@ from astra_tui.present.numbers import whole_number
 from astra_tui.sessions.branches import has_run_since
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.integrity import read_unaltered
-from astra_tui.sessions.reading import state_of
+from astra_tui.sessions.journal_reader import state_of
 from astra_tui.tui.screens.form import Field
 from astra_tui.tui.view import View
 

@@ -15,7 +15,7 @@ from astra_tui.present.words import NOTHING_BETTER, timing_verdict
 from astra_tui.present.words import best_of as words_of_best
 from astra_tui.sessions.client import running_engines
 from astra_tui.sessions.engines import Running, runtime_folder
-from astra_tui.sessions.reading import is_packed, journal_path
+from astra_tui.sessions.journal_reader import is_packed, journal_path
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
 

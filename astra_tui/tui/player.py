@@ -18,7 +18,7 @@ import msgspec
 
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.integrity import Trust
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 from astra_tui.sessions.timeline import (
     IDLE_SECONDS,
     LONGEST_WAIT,

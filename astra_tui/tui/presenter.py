@@ -43,8 +43,8 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.reading import recorded_cases
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
+from astra_tui.sessions.journal_reader import recorded_cases
 from astra_tui.tui.app_io import TICK
 from astra_tui.tui.player import ReplayState
 from astra_tui.tui.source import Item, Source

@@ -12,7 +12,7 @@ from astra_tui.model.events import Event
 from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.engines import RunRequest, start_engine
 from astra_tui.sessions.integrity import Trust, no_search_for_garbage, read_session
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 from astra_tui.sessions.timeline import Timeline, position_after
 from astra_tui.tui.player import Player, ReplayState
 

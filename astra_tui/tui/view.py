@@ -15,7 +15,7 @@ from astra_tui.model.state import CandidateState, ProposalState, RoundState, Ses
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.present.events import describe
 from astra_tui.present.tones import Tone
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 
 
 class Choice(NamedTuple):

@@ -30,7 +30,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.events import CaseChecked
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask, load_task, parse_task
-from astra_tui.sessions.records import decode_record, encode_record
+from astra_tui.sessions.journal_lines import decode_record, encode_record
 from tests.conftest import ROOT, OracleHere
 from tests.quick import write_quick_task
 

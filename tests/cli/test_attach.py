@@ -16,7 +16,7 @@ from astra_tui.model.events import EngineStarted, SessionClosed, StopReason
 from astra_tui.model.fold import fold
 from astra_tui.sessions.engines import LOG_NAME
 from astra_tui.sessions.folder import writer_of
-from astra_tui.sessions.reading import JournalContents, read_journal
+from astra_tui.sessions.journal_reader import JournalContents, read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell
 from tests.cli.engineer import PROMPT, Engineer, EngineProcess, wait_for
 from tests.quick import SMALL_WORKLOAD, write_quick_task

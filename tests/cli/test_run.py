@@ -15,7 +15,7 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus
 from astra_tui.model.fold import fold
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from tests.cli.command import COMMAND, SECONDS, Outcome, Shell
 from tests.cli.engineer import Engineer
 from tests.quick import SMALL_WORKLOAD, write_quick_task

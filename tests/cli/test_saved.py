@@ -15,8 +15,8 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import CodeWritten, DecisionTaken, NoteAdded, SessionClosed
 from astra_tui.model.fold import fold
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path, read_journal
+from astra_tui.sessions.journal_reader import journal_path, read_journal
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.cli.command import Shell
 from tests.cli.test_json import decoded
 from tests.quick import SMALL_WORKLOAD, write_quick_task

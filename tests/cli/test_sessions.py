@@ -15,7 +15,7 @@ from astra_tui.cli.answers import EnginesAnswer, MemoryAnswer, SessionsAnswer
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.folder import writer_of
-from astra_tui.sessions.reading import journal_path, read_journal
+from astra_tui.sessions.journal_reader import journal_path, read_journal
 from tests.cli.command import Shell
 from tests.conftest import ROOT
 from tests.quick import SMALL_WORKLOAD, write_quick_task
@@ -30,7 +30,7 @@ from astra_tui.engine.server import Server
 from astra_tui.model.events import AnswerAwaited
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.task import load_task
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 
 async def main(folder, task):
     task, settings = load_task(task), RunSettings("silu_and_mul", TeamKind.PLAYBOOK)

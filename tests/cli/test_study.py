@@ -26,7 +26,7 @@ from astra_tui.model.state import Usage
 from astra_tui.present.document import Table
 from astra_tui.present.sessions import study_blocks
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.journal_reader import journal_path
 from astra_tui.sessions.study import over_seeds, over_tasks, study_row
 from astra_tui.sessions.summary import final_timings
 from tests.cli.command import Outcome, Shell

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from astra_tui.model.events import SessionClosed
 from astra_tui.model.fold import fold
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from tests.quick import write_quick_task
 from tests.warm import WarmPopen
 

@@ -34,9 +34,9 @@ from astra_tui.model.team import (
     PlanAnswer,
     PlanDraft,
 )
-from astra_tui.sessions import journal
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions import journal_writer
+from astra_tui.sessions.journal_reader import read_journal
+from astra_tui.sessions.journal_writer import Journal, Redactor
 
 AUTO = Approval(plan=GatePolicy.AUTO, diff=GatePolicy.AUTO)
 ASK = Approval()
@@ -233,14 +233,14 @@ def run_three_rounds(folder: Path, task: KernelTask) -> Path:
 def fill_disk(monkeypatch: pytest.MonkeyPatch, room: int = 0) -> None:
     """Lets the journal take so many more records; then the disk is full."""
     left = itertools.count(room, -1)
-    write = journal._write_all
+    write = journal_writer._write_all
 
     def write_all(handle: int, content: bytes, offset: int) -> None:
         if next(left) <= 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(handle, content, offset)
 
-    monkeypatch.setattr(journal, "_write_all", write_all)
+    monkeypatch.setattr(journal_writer, "_write_all", write_all)
 
 
 def kept(folder: Path) -> tuple[Event, ...]:

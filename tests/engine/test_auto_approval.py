@@ -25,8 +25,8 @@ from astra_tui.model.events import (
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import Approval
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.engine.scripted import ASK, AUTHOR, AUTO, ENGINEER
 from tests.sessions.samples import BASELINE, opened
 

@@ -31,7 +31,7 @@ from astra_tui.model.fold import apply, fold
 from astra_tui.model.settings import SearchKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
-from astra_tui.sessions.records import decode_record, encode_record
+from astra_tui.sessions.journal_lines import decode_record, encode_record
 from tests.sessions.samples import (
     BASELINE,
     BASELINE_SOURCE,

@@ -24,8 +24,8 @@ from astra_tui.model.settings import Approval, RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook.team import PlaybookTeam
-from astra_tui.sessions.journal import Redactor
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
+from astra_tui.sessions.journal_writer import Redactor
 from tests.engine.scripted import ASK, settings_of
 from tests.engine.test_server import ANN, attached, hosted
 

@@ -56,8 +56,8 @@ from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
 from astra_tui.present.words import best_of, where_measured
 from astra_tui.sessions.branches import find_intact_place, fork_session
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path, read_journal
+from astra_tui.sessions.journal_reader import journal_path, read_journal
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.engine.scripted import (
     ASK,
     AUTO,

@@ -20,7 +20,7 @@ from astra_tui.sessions.engines import (
     end_engine,
     start_engine,
 )
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from tests.conftest import ROOT
 
 SILU = str(ROOT / "kernels" / "silu_and_mul")
@@ -107,7 +107,7 @@ def test_a_breakdown_is_told_with_its_last_words(tmp_path: Path) -> None:
 LOGGING = """
 import os, sys
 from astra_tui.engine.process import _Log
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 
 log = _Log(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), Redactor())
 half = len(os.environ["MY_TOKEN"]) // 2

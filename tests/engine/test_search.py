@@ -16,7 +16,7 @@ from astra_tui.model.verdict import Outcome
 from astra_tui.present.events import describe
 from astra_tui.present.words import stands_on, where_measured
 from astra_tui.sessions.branches import find_intact_place, fork_session
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.sessions.wire import ChooseParent, Done, Refused
 from tests.engine.scripted import (
     ASK,

@@ -43,9 +43,9 @@ from astra_tui.sessions.client import (
 )
 from astra_tui.sessions.engines import runtime_folder, socket_path
 from astra_tui.sessions.folder import writer_of
-from astra_tui.sessions.journal import Redactor
-from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
+from astra_tui.sessions.journal_reader import read_journal
+from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.sessions.wire import (
     PROTOCOL,
     AddNote,

@@ -32,7 +32,7 @@ from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
 from astra_tui.present.events import describe
 from astra_tui.processes.child import Child
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 from tests.conftest import ROOT
 from tests.engine.scripted import (
     ASK,

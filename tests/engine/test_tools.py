@@ -20,7 +20,7 @@ from astra_tui.model.verdict import Outcome
 from astra_tui.plain.console import text_lines
 from astra_tui.present.sessions import result_blocks
 from astra_tui.processes.child import Child
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.sessions.summary import run_report
 from tests.conftest import ROOT
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of

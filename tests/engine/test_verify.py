@@ -24,7 +24,7 @@ from astra_tui.model.verification import CandidateVerification
 from astra_tui.processes.child import Child
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 from tests.conftest import ROOT
 from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
 from tests.gpu.script import FACTS

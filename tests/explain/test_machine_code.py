@@ -26,7 +26,7 @@ from astra_tui.model.sass import (
 )
 from astra_tui.model.task import find_task
 from astra_tui.model.verdict import Profiled
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 
 
 def profiled() -> Profiled:

@@ -36,7 +36,7 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome, RoundVerdict
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.journal import Journal, Redactor
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.sessions.samples import PLAN
 
 SUMMARY = "wider loads */ and a backslash \\"

@@ -10,7 +10,7 @@ import pytest
 from astra_tui.cli import main
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.journal_reader import journal_path
 from tests.sessions.fuzz_commands import originals
 from tests.sessions.fuzz_sessions import _write_sealed
 

@@ -40,7 +40,7 @@ from astra_tui.llm.models import offered_models, probe
 from astra_tui.llm.structured import ask
 from astra_tui.model.events import ExchangeMade, SessionClosed, StopReason
 from astra_tui.model.task import KernelTask
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from tests.conftest import ROOT
 from tests.llm_team.conftest import run_engine
 

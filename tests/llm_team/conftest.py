@@ -40,8 +40,8 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import KernelUse, Outcome, Profile, WorkloadProfile
 from astra_tui.sessions.experience import ExperienceStore
-from astra_tui.sessions.journal import Redactor
-from astra_tui.sessions.reading import has_session
+from astra_tui.sessions.journal_reader import has_session
+from astra_tui.sessions.journal_writer import Redactor
 from tests.llm.conftest import KEY, MODEL, Scripted, running, server, wire
 
 __all__ = ["running", "server", "wire"]

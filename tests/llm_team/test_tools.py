@@ -22,7 +22,7 @@ from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.present.events import describe
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 from tests.conftest import ROOT
 from tests.engine.test_lab import ScriptedLab
 from tests.llm.conftest import Scripted

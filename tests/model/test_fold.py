@@ -25,7 +25,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import ImpossibleEvent, apply, fold
 from astra_tui.model.state import SessionState, SessionStatus, Usage
-from astra_tui.sessions.records import decode_record, encode_record
+from astra_tui.sessions.journal_lines import decode_record, encode_record
 from tests.sessions.samples import (
     BASELINE,
     BETTER,

@@ -23,7 +23,7 @@ from astra_tui.model.timing import (
 )
 from astra_tui.present.report import as_html, as_markdown, compose
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.journal import Journal, Redactor
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.present.page import Page
 from tests.sessions.samples import (
     BASELINE,

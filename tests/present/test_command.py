@@ -14,7 +14,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.present.report import write_report
 from astra_tui.sessions.folder import blob_path
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.journal_reader import journal_path
 from tests.cli.command import Shell
 from tests.present.conftest import html_of, markdown_of, timed_session
 from tests.present.page import Page, markdown_tables

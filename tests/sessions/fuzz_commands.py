@@ -35,8 +35,8 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.events import SessionClosed, StopReason
 from astra_tui.model.task import load_task
 from astra_tui.sessions.integrity import TrustVerdict, read_session
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path, pack
+from astra_tui.sessions.journal_reader import journal_path, pack
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.conftest import ROOT
 from tests.export.sessions import tuned, write_session
 from tests.sessions import fuzz_sessions as damage

@@ -36,9 +36,9 @@ from astra_tui.sessions.branches import find_place, fork_session
 from astra_tui.sessions.comparison import find_candidate
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import Integrity, check_integrity, read_session
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path
-from astra_tui.sessions.records import sealed
+from astra_tui.sessions.journal_lines import sealed
+from astra_tui.sessions.journal_reader import journal_path
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from astra_tui.sessions.store import settings_of
 from astra_tui.sessions.summary import run_report
 from astra_tui.sessions.timeline import Timeline

@@ -113,7 +113,7 @@ from astra_tui.model.yardsticks import (
     ShippedTimes,
     VersionTimes,
 )
-from astra_tui.sessions.journal import Journal, Redactor
+from astra_tui.sessions.journal_writer import Journal, Redactor
 
 BASELINE_SOURCE = "__global__ void k() {}\r\n"
 BETTER_SOURCE = "__global__ void k() { /* better */ }\n"

@@ -32,8 +32,8 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.reading import journal_path
-from astra_tui.sessions.records import decode_record, encode_record, sealed, timestamp
+from astra_tui.sessions.journal_lines import decode_record, encode_record, sealed, timestamp
+from astra_tui.sessions.journal_reader import journal_path
 
 from .samples import BASELINE, CASE, PLAN, PLAYBOOK, accepted, opened, profile, verdict
 

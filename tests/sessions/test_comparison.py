@@ -9,7 +9,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.events import CodeWritten, Event, PlanProposed, RoundOpened
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.sessions.comparison import read_side
-from astra_tui.sessions.journal import Journal, Redactor
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.sessions.samples import BASELINE, BASELINE_SOURCE, opened
 
 AGENT = Author(AuthorKind.MODEL, "agent")

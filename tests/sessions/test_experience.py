@@ -22,7 +22,7 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from astra_tui.sessions.experience import MOST, ExperienceStore
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 from tests.engine.scripted import AUTO, ScriptedTeam, Step, kept, settings_of, sources_of
 from tests.sessions.samples import EXPERIENCE
 

@@ -18,8 +18,8 @@ from astra_tui.model.events import (
     RoundOpened,
 )
 from astra_tui.sessions.branches import find_intact_place, find_place, fork_session
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path, read_journal
+from astra_tui.sessions.journal_reader import journal_path, read_journal
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from astra_tui.sessions.timeline import Timeline
 from tests.sessions.samples import BASELINE, BASELINE_SOURCE, ENGINEER, PLAN, PLAYBOOK, opened
 

@@ -14,8 +14,8 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.events import EngineStarted
 from astra_tui.model.fold import apply
 from astra_tui.sessions.integrity import check_integrity
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.journal_reader import journal_path
+from astra_tui.sessions.journal_writer import Journal, Redactor
 
 from .samples import whole_session, write_whole
 

@@ -18,8 +18,8 @@ from astra_tui.model.events import RoundClosed, SessionClosed, StopReason, TextS
 from astra_tui.model.fold import ImpossibleEvent, apply, fold
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.folder import blob_path, source_path, writer_of
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path, read_journal
+from astra_tui.sessions.journal_reader import journal_path, read_journal
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from astra_tui.sessions.store import new_session_folder, settings_of
 from astra_tui.sessions.wire import (
     Done,
@@ -37,8 +37,8 @@ NOTHING_SECRET = Redactor(environment={})
 HOLDER = """
 import sys
 from pathlib import Path
-from astra_tui.sessions.journal import Journal
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Journal
+from astra_tui.sessions.journal_writer import Redactor
 journal = Journal.reopen(Path(sys.argv[1]), Redactor())
 print("open", flush=True)
 sys.stdin.read()

@@ -20,8 +20,8 @@ from astra_tui.model.events import (
     RoundOpened,
 )
 from astra_tui.model.fold import ImpossibleEvent, fold
-from astra_tui.sessions import records
-from astra_tui.sessions.records import fold_within_bounds
+from astra_tui.sessions import journal_lines
+from astra_tui.sessions.journal_lines import fold_within_bounds
 
 from .samples import BASELINE, ENGINEER, opened, whole_session
 from .synthetic import events_of
@@ -75,7 +75,7 @@ def many_results() -> Iterator[Event]:
 def test_what_copies_too_much_ends_after_a_bounded_number_of_events(
     monkeypatch: pytest.MonkeyPatch, events: Callable[[], Iterator[Event]]
 ) -> None:
-    monkeypatch.setattr(records, "MAX_COPIED", MAX_COPIED)
+    monkeypatch.setattr(journal_lines, "MAX_COPIED", MAX_COPIED)
     numbered = enumerate(events())
     with pytest.raises(ImpossibleEvent, match="change too often"):
         fold_within_bounds(event for _, event in numbered)
@@ -87,14 +87,14 @@ def test_what_copies_too_much_ends_after_a_bounded_number_of_events(
 def test_rounds_candidates_and_questions_are_not_copied(
     monkeypatch: pytest.MonkeyPatch, events: Callable[[], Iterator[Event]]
 ) -> None:
-    monkeypatch.setattr(records, "MAX_COPIED", 0)
+    monkeypatch.setattr(journal_lines, "MAX_COPIED", 0)
     first = list(islice(events(), 2 * PARTS))
     assert fold_within_bounds(first) == fold(first)
 
 
 def test_a_session_of_5000_rounds_stays_within_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts and copies grow with the rounds: 100 have a fiftieth of what 5,000 have."""
-    monkeypatch.setattr(records, "MAX_COPIED", records.MAX_COPIED // 50)
-    monkeypatch.setattr(records, "MAX_PARTS", records.MAX_PARTS // 50)
+    monkeypatch.setattr(journal_lines, "MAX_COPIED", journal_lines.MAX_COPIED // 50)
+    monkeypatch.setattr(journal_lines, "MAX_PARTS", journal_lines.MAX_PARTS // 50)
     events = list(events_of(100, 50))
     assert fold_within_bounds(events) == fold(events)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from astra_tui.model.errors import UserError
 from astra_tui.present.sessions import session_entry
-from astra_tui.sessions import reading
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import PACKED_NAME, is_packed, pack, read_journal, unpacked
+from astra_tui.sessions import journal_reader
+from astra_tui.sessions.journal_reader import PACKED_NAME, is_packed, pack, read_journal, unpacked
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from astra_tui.sessions.store import find_session, list_sessions
 from tests.sessions.samples import whole_session
 
@@ -67,7 +67,7 @@ def test_there_has_to_be_a_journal(tmp_path):
 def test_what_unpacks_to_too_much_is_refused(session, monkeypatch):
     (session / "journal.jsonl").unlink()
     (session / PACKED_NAME).write_bytes(gzip.compress(bytes(1 << 20)))
-    monkeypatch.setattr(reading, "LARGEST_JOURNAL", 1 << 16)
+    monkeypatch.setattr(journal_reader, "LARGEST_JOURNAL", 1 << 16)
     with pytest.raises(UserError, match="too large"):
         unpacked(session)
 
@@ -84,4 +84,4 @@ def test_a_damaged_one_is_an_error_or_what_can_be_read(tmp_path_factory, data):
     found = b""
     with contextlib.suppress(UserError):
         found = unpacked(folder)
-    assert len(found) <= reading.LARGEST_JOURNAL
+    assert len(found) <= journal_reader.LARGEST_JOURNAL

@@ -11,7 +11,7 @@ from astra_tui.model.fold import fold
 from astra_tui.model.sass import unpacked
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import check_integrity
-from astra_tui.sessions.reading import is_packed, read_journal
+from astra_tui.sessions.journal_reader import is_packed, read_journal
 
 ROOT = Path(__file__).resolve().parents[2] / "sessions"
 RECORDED = sorted(ROOT.glob("h[12]00-*"))

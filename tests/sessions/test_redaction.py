@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import ErrorOccurred, ExchangeMade, NoteAdded
-from astra_tui.sessions.journal import REDACTED, Journal, Redactor
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
+from astra_tui.sessions.journal_writer import REDACTED, Journal, Redactor
 
 from .samples import ENGINEER, PLAN_QUESTION, accepted, opened, whole_session
 

@@ -12,8 +12,8 @@ import pytest
 
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.sessions import safe_open
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import pack
+from astra_tui.sessions.journal_reader import pack
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from astra_tui.sessions.safe_open import open_to_write, write_inside
 from astra_tui.sessions.store import place_for
 from tests.conftest import ROOT
@@ -25,7 +25,7 @@ WRITERS = {"write_bytes", "write_text", "truncate", "mkstemp", "ftruncate", "cop
            "copytree", "move", "symlink_to", "hardlink_to", "link", "symlink", "touch"}  # fmt: skip
 ELSEWHERE = {
     "sessions/safe_open.py": "the door itself",
-    "sessions/journal.py": "shortens the journal by the handle that the door gave",
+    "sessions/journal_writer.py": "shortens the journal by the handle that the door gave",
     "sessions/folder.py": "empties the lock by the handle that the door gave",
     "export/exporting.py": "an export, in a new folder of its own",
     "export/checks.py": "scratch copies in a temporary folder",

@@ -12,8 +12,8 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.events import EngineStarted
 from astra_tui.model.fold import apply
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path, pack
+from astra_tui.sessions.journal_reader import journal_path, pack
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from astra_tui.sessions.signing import SIGNATURE_NAME, sign, signature_of
 
 from .fuzz_sessions import _write_sealed

@@ -18,8 +18,8 @@ from astra_tui.model.verdict import Comparison
 from astra_tui.present.sessions import session_entry
 from astra_tui.sessions import engines
 from astra_tui.sessions.engines import LONGEST_SOCKET_PATH, runtime_folder, socket_path
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.journal_reader import journal_path
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from astra_tui.sessions.store import (
     find_session,
     list_sessions,

@@ -20,11 +20,11 @@ from astra_tui.model.events import (
     RoundOpened,
 )
 from astra_tui.model.fold import apply, fold
-from astra_tui.sessions import records
+from astra_tui.sessions import journal_lines
 from astra_tui.sessions import timeline as timeline_module
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.records import Record, fold_within_bounds
+from astra_tui.sessions.journal_lines import Record, fold_within_bounds
+from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.sessions.timeline import MAX_SNAPSHOTS, MomentKind, Timeline, paced
 
 from .samples import BASELINE, ENGINEER, PLAN, PLAYBOOK, accepted, opened, whole_session
@@ -121,7 +121,7 @@ def test_an_empty_journal_has_one_state():
 
 
 def test_more_rounds_and_candidates_than_anyone_has_end_it(monkeypatch):
-    monkeypatch.setattr(records, "MAX_PARTS", 3)
+    monkeypatch.setattr(journal_lines, "MAX_PARTS", 3)
     timeline = Timeline(recorded(whole_session()))
     assert "more than 3" in timeline.broken.message
     assert timeline.final_state() == fold(whole_session()[: len(timeline)])

@@ -27,8 +27,8 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Team
 from astra_tui.sessions.client import NoListener, ask_welcome
-from astra_tui.sessions.journal import Redactor
-from astra_tui.sessions.reading import has_session
+from astra_tui.sessions.journal_reader import has_session
+from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import ExitState, Preferences
 from astra_tui.tui.approval import CONFIRM, FASTEST_TYPING

@@ -14,8 +14,8 @@ from astra_tui.model.check import CaseOutcome, CaseResult
 from astra_tui.model.events import CaseChecked, CheckStarted, Event
 from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.reading import journal_path, read_journal, recorded_cases
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
+from astra_tui.sessions.journal_reader import journal_path, read_journal, recorded_cases
 from astra_tui.tui.presenter import MAX_HELD, CaseCache, Presenter
 from astra_tui.tui.view import Choice, View
 from tests.sessions.samples import CASE

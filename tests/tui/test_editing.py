@@ -17,7 +17,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.sessions.client import Edit, EngineClient
 from astra_tui.sessions.engines import RunRequest
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.tui.source import OpenSource, start
 from tests.engine.scripted import ASK, ScriptedTeam, settings_of
 from tests.tui.harness import SECONDS, Desk, on_a_loop, seated, working

@@ -16,7 +16,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, OnText, PlanAnswer
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.sessions.integrity import check_integrity
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from tests.engine.scripted import ASK, settings_of
 from tests.tui.harness import Desk, on_a_loop, seated, working
 

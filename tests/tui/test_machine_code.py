@@ -17,7 +17,7 @@ from astra_tui.model.sass import (
     unpacked,
 )
 from astra_tui.sessions.folder import blob_path, read_blob
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.code.annotations import LineColumn
 from astra_tui.tui.widgets.source.lines import ColumnsChoice

@@ -43,7 +43,7 @@ from astra_tui.present.profile import metric_words, metrics_blocks
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import STAGES, best_of
 from astra_tui.sessions.folder import write_blob
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.source import SavedSource
 from astra_tui.tui.text_layout import Page, line_cells, line_text

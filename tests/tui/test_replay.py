@@ -17,7 +17,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.fold import fold
 from astra_tui.model.task import bundled
 from astra_tui.sessions.integrity import read_session
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.tui.app_io import Preferences
 from astra_tui.tui.player import SPEEDS, Player
 from astra_tui.tui.source import open_saved

@@ -18,7 +18,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.sessions.engines import RunRequest
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.tui.app_io import Preferences
 from astra_tui.tui.source import start
 from tests.engine.scripted import ASK, AUTO, ScriptedTeam, settings_of

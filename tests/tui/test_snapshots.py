@@ -46,7 +46,7 @@ from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
 from astra_tui.sessions.folder import write_blob
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.source import SavedSource
 from tests.tui.harness import NARROW, WIDE, on_a_loop, seated

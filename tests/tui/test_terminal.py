@@ -18,7 +18,7 @@ from astra_tui.model.approval import Answer, ApprovalStatus
 from astra_tui.model.events import AnswerAwaited
 from astra_tui.model.verdict import Outcome
 from astra_tui.sessions.client import EngineClient, user_at_terminal
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell, open_terminal, read_terminal
 from tests.cli.conftest import shell  # noqa: F401 - a fixture
 from tests.quick import SMALL_WORKLOAD, write_quick_task

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import DecisionTaken, VerdictReached
 from astra_tui.present.numbers import rough_duration
-from astra_tui.sessions.reading import read_journal
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
+from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.sessions.timeline import (
     LONGEST_WAIT,
     MAX_SNAPSHOTS,

@@ -29,7 +29,7 @@ from astra_tui.model.events import (
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.records import Record
+from astra_tui.sessions.journal_lines import Record
 from astra_tui.tui.approval import ANSWER_DELAY, TYPING_PAUSE, KeyGuard
 from astra_tui.tui.player import ReplayState
 from astra_tui.tui.source import Item

@@ -19,7 +19,7 @@ import pytest
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus, Decision
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.events import ApprovalAsked, DecisionTaken, Event
-from astra_tui.sessions.reading import read_journal
+from astra_tui.sessions.journal_reader import read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell
 from tests.cli.conftest import shell  # noqa: F401 - a fixture
 from tests.conftest import ROOT

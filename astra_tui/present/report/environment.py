@@ -14,8 +14,8 @@ from astra_tui.present.numbers import decimal
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.measured import protocol_table
 from astra_tui.present.settings import settings_rows
-from astra_tui.sessions.reading import journal_path
-from astra_tui.sessions.records import LARGEST_JOURNAL
+from astra_tui.sessions.journal_lines import LARGEST_JOURNAL
+from astra_tui.sessions.journal_reader import journal_path
 from astra_tui.sessions.safe_open import read_inside
 
 

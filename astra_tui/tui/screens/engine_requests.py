@@ -16,7 +16,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.present.numbers import whole_number
 from astra_tui.sessions.branches import find_intact_place, fork_session
 from astra_tui.sessions.client import EngineClient, EngineGone, user_at_terminal
-from astra_tui.sessions.journal import Redactor
+from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.sessions.store import new_session_folder
 from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.view import View

@@ -18,7 +18,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionStatus
 from astra_tui.present import document as doc
 from astra_tui.sessions.client import EngineClient
-from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.journal_reader import journal_path
 from astra_tui.tui.presenter import Presenter
 from astra_tui.tui.screens.answering import Answering
 from astra_tui.tui.screens.ending import Ending

@@ -19,7 +19,7 @@ import pytest
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import named_texts
-from astra_tui.sessions.reading import JournalContents, read_journal
+from astra_tui.sessions.journal_reader import JournalContents, read_journal
 from tests.conftest import ROOT
 from tests.sessions.crash.disk import Change, Disk, read_trace
 from tests.sessions.crash.writer import events_to_write

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import SYNCED, Event, ExchangeMade, StepRemembered, ToolUsed
-from astra_tui.sessions.journal import Journal, Redactor
-from astra_tui.sessions.reading import journal_path
+from astra_tui.sessions.journal_reader import journal_path
+from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.sessions.samples import BASELINE_SOURCE, BETTER_SOURCE, TEXTS, whole_session
 
 

@@ -22,7 +22,7 @@ from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import SCHEMA_VERSION, CaseChecked, CheckStarted, Event, SessionOpened
 from astra_tui.model.fold import ImpossibleEvent, fold
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.records import (
+from astra_tui.sessions.journal_lines import (
     JOURNAL_NAME,
     LARGEST_JOURNAL,
     LONGEST_LINE,

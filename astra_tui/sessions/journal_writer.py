@@ -23,8 +23,7 @@ from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.events import SYNCED, Event, Transient
 from astra_tui.sessions.folder import WriterLock, read_blob, write_blob, write_source
 from astra_tui.sessions.integrity import read_unaltered
-from astra_tui.sessions.reading import JournalContents, is_packed, journal_path
-from astra_tui.sessions.records import (
+from astra_tui.sessions.journal_lines import (
     JOURNAL_NAME,
     LARGEST_JOURNAL,
     LONGEST_LINE,
@@ -35,6 +34,7 @@ from astra_tui.sessions.records import (
     sealed,
     timestamp,
 )
+from astra_tui.sessions.journal_reader import JournalContents, is_packed, journal_path
 from astra_tui.sessions.safe_open import (
     files_inside,
     make_folder,
