@@ -13,7 +13,8 @@ from astra_tui.model.errors import UserError
 
 
 def folder_of_request(folder: Path) -> str:
-    return run_request(Namespace(task="t", session=str(folder), seed=None), Choices()).folder
+    options = Namespace(task="t", session=str(folder), seed=None, workers=None, scheduler=None)
+    return run_request(options, Choices()).folder
 
 
 @pytest.mark.parametrize("found", ["task.toml", "notes", "sources"])
