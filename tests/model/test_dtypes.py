@@ -39,7 +39,7 @@ _MAY_NAME_TYPES = {
     "drafting/types.py": "names of C++ frameworks and their macros",
     "export/templates/_host.py": "a package stands alone; compared with the table below",
     "export/templates/_driver.py": "a package stands alone: packs a bfloat16 number",
-    "export/templates/astra_host.hpp": "a comment",
+    "export/templates/astra_host.hpp": "names of DLPack's types, for messages",
     "emulator/ops/conversion.py": "the formats of PTX's cvt",
     "emulator/numerics.py": "the arithmetic of PTX's bf16",
     "emulator/ops/arithmetic.py": "the arithmetic of PTX's bf16",
