@@ -24,10 +24,7 @@ from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.reading import KernelFunction, SourceText, declared_types
 from astra_tui.model.dtypes import FLOATS, OF_SPELLING, DType
 
-_OF_TORCH = {
-    "Half": DType.FLOAT16, "BFloat16": DType.BFLOAT16,
-    "Float8_e4m3fn": DType.FLOAT8_E4M3FN, "Float8_e5m2": DType.FLOAT8_E5M2,
-}  # fmt: skip
+_OF_TORCH = {dtype.torch_cuda.removeprefix("c10::"): dtype for dtype in DType if dtype.torch_cuda}
 MAX_CALLERS = 3
 _TYPES = OF_SPELLING | _OF_TORCH
 _VECTORS = {

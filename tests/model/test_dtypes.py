@@ -36,7 +36,6 @@ _MAY_NAME_TYPES = {
     "gpu/tools.cu": "the drawing kernel writes each type",
     "drafting/elements.py": "what a quantising kernel writes",
     "drafting/operators/quantise.py": "the formats that quantising operators write",
-    "drafting/types.py": "names of C++ frameworks and their macros",
     "export/templates/_host.py": "a package stands alone; compared with the table below",
     "export/templates/_driver.py": "a package stands alone: packs a bfloat16 number",
     "export/templates/astra_host.hpp": "names of DLPack's types, for messages",
@@ -50,7 +49,6 @@ _MAY_NAME_TYPES = {
     "cuda_source/types.py": "conversion functions of CUDA",
     "cuda_source/generator_run.py": "torch's names of types, for generators that ask for them",
     "emulator/operands.py": "a comment",
-    "lab/yardsticks/generator.py": "torch's names of types, for generators that ask for them",
 }
 
 

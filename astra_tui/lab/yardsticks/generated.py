@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from astra_tui.lab.cache import ContentCache, content_key
+from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.pin import Pin
@@ -182,6 +183,7 @@ class _Generation:
             "by": self.code.by,
             "arch": self.yardstick.arch,
             "attributes": dict(DEVICE_ATTRIBUTES),
+            "torch_types": [dtype.torch for dtype in DType],
             "text": self.code.text,
             "variants": [{"dtype": v.dtype, "dims": dict(v.constants)} for v in variants],
         }

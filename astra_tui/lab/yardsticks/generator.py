@@ -15,7 +15,7 @@ import sys
 import traceback
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,9 @@ def _kernels(folder: Path, request: Mapping[str, Any]) -> list[dict[str, Any]]:
     sys.path[:0] = [str(path) for path in _search_path(folder / "generator")]
     generator = _GENERATORS[request["by"]](folder, request["arch"])
     if not (folder / "stand_ins" / "torch.py").exists():
-        sys.modules["torch"] = _torch(request["arch"], request["attributes"])
+        sys.modules["torch"] = _torch(
+            request["arch"], request["attributes"], request["torch_types"]
+        )
     sys.path[:0] = [str(folder / "stand_ins"), str(folder / "package")]
     names: dict[str, Any] = {"__name__": "yardstick"}
     exec(compile(request["text"], "yardsticks.toml", "exec"), names)
@@ -141,7 +143,7 @@ def _capability(arch: str) -> tuple[int, int]:
     return number // 10, number % 10
 
 
-def _torch(arch: str, attributes: Mapping[str, int]) -> types.ModuleType:
+def _torch(arch: str, attributes: Mapping[str, int], dtypes: Sequence[str]) -> types.ModuleType:
     """What packages ask of torch as they compile: names of types, and facts of the GPU."""
 
     class Type:
@@ -163,7 +165,7 @@ def _torch(arch: str, attributes: Mapping[str, int]) -> types.ModuleType:
         L2_cache_size=attributes["l2_cache_bytes"],
     )
     torch: Any = types.ModuleType("torch")
-    for name in _TORCH_TYPES:
+    for name in dtypes:
         setattr(torch, name, Type(name))
     torch.dtype = Type
     torch.Tensor = type("Tensor", (), {"__module__": "torch"})
@@ -176,12 +178,6 @@ def _torch(arch: str, attributes: Mapping[str, int]) -> types.ModuleType:
     )
     module: types.ModuleType = torch
     return module
-
-
-_TORCH_TYPES = (
-    *("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"),
-    *("int8", "int16", "int32", "int64", "uint8", "bool"),
-)
 
 
 def _problem(error: Exception) -> str:
