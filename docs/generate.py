@@ -19,7 +19,7 @@ from gate_page import audit_sections, kind_table
 from json_page import answer_sections, part_sections
 from team_page import prompt_table, small_model_tables, study_tables
 
-from astra_tui.emulator.opcodes import OPCODES, REFUSED
+from astra_tui.emulator.opcode_table import OPCODES, REFUSED
 from astra_tui.model.dtypes import FLOATS, DType
 from astra_tui.model.findings import EXPLANATIONS, WARNINGS
 

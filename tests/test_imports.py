@@ -21,7 +21,7 @@ ALLOWED = {
     "astra_tui.model.task": (),
     "astra_tui.model.launch": (),
     "astra_tui.model.check": (),
-    "astra_tui.emulator.opcodes": (),
+    "astra_tui.emulator.opcode_table": (),
     "astra_tui.cli": (),
     "astra_tui.cli.commands": (),
     "astra_tui.cli.answers": (),

@@ -6,7 +6,7 @@ All decisions that depend on the instruction alone (types, modes, widths) are ta
 from __future__ import annotations
 
 from astra_tui.emulator.faults import Unsupported
-from astra_tui.emulator.opcodes import Opcode, opcode_of, refusal
+from astra_tui.emulator.opcode_table import Opcode, opcode_of, refusal
 from astra_tui.emulator.operands import Decoder, type_of
 from astra_tui.emulator.ops import HANDLERS
 from astra_tui.emulator.program import Program, is_condition, possible_sides

@@ -1,6 +1,7 @@
 """Decodes operands: register slots, readers and writers of PTX types, addresses.
 
-The opcode families in `ops/` build on this; `decode.py` puts their steps together.
+The opcode families in `ops/` build on this and name what they decode by `opcode`; `decode.py` puts
+their steps together.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from astra_tui.emulator.ptx.module import (
     Vector,
 )
 from astra_tui.emulator.ptx.parser import float_value
-from astra_tui.emulator.step import NO_SLOTS, Source, WriteAccess
+from astra_tui.emulator.step import NO_SLOTS, Source, Step, WriteAccess
 
 Reader = Callable[[dict[int, Any]], Any]
 Writer = Callable[[dict[int, Any], Any], None]
@@ -261,6 +262,27 @@ class Decoder:
             return value + step if offset else value
 
         return read
+
+
+Run = Callable[[dict[int, Any], Any], None]
+"""Executes one instruction: registers and the group of lanes that run it."""
+Handler = Callable[[Decoder, Instruction], Step | Run]
+
+HANDLERS: dict[str, Handler] = {}
+
+
+def opcode(*names: str) -> Callable[[Handler], Handler]:
+    """Registers a function that decodes the named opcodes of the opcode table.
+
+    It returns either what to run, for instructions that simply continue with the next, or a Step.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            HANDLERS[name] = handler
+        return handler
+
+    return register
 
 
 def type_of(instruction: Instruction, index: int = -1) -> str:

@@ -23,8 +23,8 @@ import msgspec
 import numpy as np
 
 from astra_tui.gpu.messages import Fill
+from astra_tui.model.bit_patterns import encode, largest_code
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import encode, largest_code
 
 POOL = 8
 """Special values that can be planted at most."""

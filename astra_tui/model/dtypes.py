@@ -1,13 +1,14 @@
 """The element types of tensors and kernel arguments: one table, from which all else follows.
 
 A new type is a member of `DType` and its row in `_ROWS`. How values become bits and come back
-(encoding.py), how they are drawn (gpu/drawing.py with gpu/tools.cu), compared, declared in C++ and
-written in a launch plan is computed from its row.
+(bit_patterns.py), how they are drawn (gpu/drawing.py with gpu/tools.cu), compared, declared in C++
+and written in a launch plan is computed from its row.
 
-What a row cannot say has to be written as well: of more than 8 bits, how encoding.py packs it and
-both halves of drawing draw it; the PTX instructions that convert it (emulator/ops/conversion.py)
-and compute with it (emulator/numerics.py); sizes and names in what packages carry
-(export/templates/_host.py); torch's names for generators of kernels (cuda_source/generator_run.py).
+What a row cannot say has to be written as well: of more than 8 bits, how bit_patterns.py packs it
+and both halves of drawing draw it; the PTX instructions that convert it
+(emulator/ops/conversion.py) and compute with it (emulator/numerics.py); sizes and names in what
+packages carry (export/templates/_host.py); torch's names for generators of kernels
+(cuda_source/generator_run.py).
 tests/model/test_dtypes.py lists every file that may name a type, with its reason.
 """
 

@@ -17,9 +17,9 @@ from astra_tui.lab.check import bulk_worker
 from astra_tui.lab.check.bulk import BulkInput, BulkJob, BulkOutput, BulkOutputJudge
 from astra_tui.lab.check.bulk_worker import BulkWorker
 from astra_tui.lab.check.judge import judge_output
+from astra_tui.model.bit_patterns import decode, encode
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import decode, encode
 from astra_tui.model.task import Tolerance
 from astra_tui.processes.frames import window_bytes, window_fd
 

@@ -20,10 +20,10 @@ from astra_tui.gpu import drawing
 from astra_tui.gpu.messages import Fill
 from astra_tui.gpu.tools import tools_source
 from astra_tui.lab.compiler import Compiler
+from astra_tui.model.bit_patterns import decode, encode
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import decode, encode
 
 SEEDS = st.integers(0, 2**64 - 1)
 FLOATS = tuple(d for d in DType if d.is_float)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.lab.check.judge import Allowance, judge_output
+from astra_tui.model.bit_patterns import codes, decode, encode, narrow_values
 from astra_tui.model.check import OutputError
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import codes, decode, encode, narrow_values
 from astra_tui.model.task import Tolerance
 
 NARROW = tuple(d for d in DType if d.is_narrow)

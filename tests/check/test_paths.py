@@ -10,13 +10,13 @@ import pytest
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check import fullsize
 from astra_tui.lab.check.constants import cases_of_plan_sides, open_plan_side
+from astra_tui.lab.check.evidence import verdict_of
 from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.paths import untried_paths
 from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import SourceCheck
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
-from astra_tui.lab.check.verdict import verdict_of
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CaseOutcome, CheckReport, CheckVerdict
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, ResolvedPlan

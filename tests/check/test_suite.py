@@ -18,8 +18,8 @@ from astra_tui.lab.check.inputs import DrawnInputs, draw_inputs, scalars_of
 from astra_tui.lab.check.layout import layouts_of
 from astra_tui.lab.check.runner import NoSuchCase, select_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
+from astra_tui.model.bit_patterns import decode
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import decode
 from astra_tui.model.task import ArgumentRole, ExtraCase, KernelTask, find_task, load_task
 
 TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")

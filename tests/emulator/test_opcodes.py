@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from astra_tui.emulator import opcodes
-from astra_tui.emulator.opcodes import (
+from astra_tui.emulator import opcode_table
+from astra_tui.emulator.opcode_table import (
     GENERAL_ADVICE,
     OPCODES,
     REFUSED,
@@ -36,7 +36,7 @@ def by_prefix(refused: RefusedOpcode) -> str:
 
 
 def test_names_are_unique() -> None:
-    names = [opcode.name for opcode in opcodes._TABLE]
+    names = [opcode.name for opcode in opcode_table._TABLE]
     assert len(set(names)) == len(names) == len(OPCODES)
     prefixes = [refused.prefix for refused in REFUSED]
     assert len(set(prefixes)) == len(prefixes)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
-from astra_tui.emulator.opcodes import REFUSED
+from astra_tui.emulator.opcode_table import REFUSED
 from astra_tui.engine.judging import _KEY_NAMES
 from astra_tui.gpu.timing.intervals import CONFIDENCE
 from astra_tui.lab.devices import DeviceChoice

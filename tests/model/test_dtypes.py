@@ -31,7 +31,7 @@ _NAMES = re.compile("|".join(name for d in _RARE for name in (d.value, d.name, *
 
 _MAY_NAME_TYPES = {
     "model/dtypes.py": "the table",
-    "model/encoding.py": "bfloat16, which NumPy lacks, by way of float32",
+    "model/bit_patterns.py": "bfloat16, which NumPy lacks, by way of float32",
     "gpu/drawing.py": "the order of the enum Type of tools.cu",
     "gpu/tools.cu": "the drawing kernel writes each type",
     "drafting/elements.py": "what a quantising kernel writes",

@@ -1,5 +1,6 @@
-"""What each PTX opcode does. One module a family; `registry` collects them by name."""
+"""What each PTX opcode does. One module a family; `operands.opcode` collects them by name."""
 
+from astra_tui.emulator.operands import HANDLERS
 from astra_tui.emulator.ops import (
     approximation,
     arithmetic,
@@ -16,7 +17,6 @@ from astra_tui.emulator.ops import (
     transcendental,
     warp,
 )
-from astra_tui.emulator.ops.registry import HANDLERS
 
 __all__ = [
     "HANDLERS",

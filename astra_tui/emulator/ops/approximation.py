@@ -15,9 +15,8 @@ import numpy as np
 
 from astra_tui.emulator.lanes import Group
 from astra_tui.emulator.numerics import bf16_to_f32, flush
-from astra_tui.emulator.operands import Decoder, type_of
+from astra_tui.emulator.operands import Decoder, Run, type_of
 from astra_tui.emulator.ops.arithmetic import join_halves, pack_half, unpack_half
-from astra_tui.emulator.ops.registry import Run
 from astra_tui.emulator.ptx.module import Instruction
 from astra_tui.model.device import APPROXIMATE
 

@@ -18,8 +18,7 @@ from astra_tui.emulator.numerics import (
     saturate,
     sum_f32,
 )
-from astra_tui.emulator.operands import CARRY, DTYPES, Decoder, type_of
-from astra_tui.emulator.ops.registry import Run, opcode
+from astra_tui.emulator.operands import CARRY, DTYPES, Decoder, Run, opcode, type_of
 from astra_tui.emulator.ptx.module import Instruction, Register
 
 Function = Callable[..., Any]

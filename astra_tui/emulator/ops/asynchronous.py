@@ -10,9 +10,8 @@ from astra_tui.emulator.access import resolve, shared_words
 from astra_tui.emulator.clocked_races import ClockedHistory
 from astra_tui.emulator.copies import Copy
 from astra_tui.emulator.lanes import Chunk, Group
-from astra_tui.emulator.operands import Decoder
+from astra_tui.emulator.operands import Decoder, Run, opcode
 from astra_tui.emulator.ops.memory import immediate
-from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.places import Places
 from astra_tui.emulator.ptx.module import Immediate, Instruction
 from astra_tui.emulator.step import AccessSpec

@@ -9,10 +9,9 @@ import numpy as np
 
 from astra_tui.emulator.access import resolve
 from astra_tui.emulator.lanes import Group
-from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, type_of
+from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Run, opcode, type_of
 from astra_tui.emulator.ops.arithmetic import is_float, join_halves, pack_half, unpack_half
 from astra_tui.emulator.ops.memory import releases, space_of_instruction
-from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Instruction
 from astra_tui.emulator.step import AccessSpec, WriteAccess
 from astra_tui.model.device import COMMUNICATES, COMPARE_AND_SWAP, FLOAT_ATOMIC

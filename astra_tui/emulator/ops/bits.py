@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from astra_tui.emulator.numerics import bit_length, reverse_bits
-from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, type_of
+from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Run, opcode, type_of
 from astra_tui.emulator.ops.arithmetic import Function, elementwise
-from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Immediate, Instruction
 from astra_tui.emulator.step import Source
 

@@ -13,11 +13,10 @@ from astra_tui.emulator.bulk_copies import Arrivals, Copies, Place
 from astra_tui.emulator.clocked_races import ClockedHistory
 from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.lanes import Chunk, Group
-from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, type_of
+from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Run, opcode, type_of
 from astra_tui.emulator.ops.atomics import PLAIN
 from astra_tui.emulator.ops.mbarriers import arrive_after_copies, barrier_places
 from astra_tui.emulator.ops.memory import immediate
-from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.places import Places
 from astra_tui.emulator.ptx.module import Instruction
 from astra_tui.emulator.registers import spread

@@ -8,9 +8,8 @@ import numpy as np
 
 from astra_tui.emulator.faults import Fault
 from astra_tui.emulator.lanes import Group
-from astra_tui.emulator.operands import Decoder
+from astra_tui.emulator.operands import Decoder, Run, opcode
 from astra_tui.emulator.ops.memory import immediate
-from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.places import Places
 from astra_tui.emulator.ptx.module import Immediate, Instruction, Symbol, Vector
 from astra_tui.emulator.step import BOTH_SIDES, Flow, Step, side_bit

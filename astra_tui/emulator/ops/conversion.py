@@ -14,12 +14,11 @@ from astra_tui.emulator.numerics import (
     flush,
     saturate,
 )
-from astra_tui.emulator.operands import DTYPES, Decoder
+from astra_tui.emulator.operands import DTYPES, Decoder, Run, opcode
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves
-from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Instruction
+from astra_tui.model.bit_patterns import encode, narrow_values
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import encode, narrow_values
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 _FP8 = {"e4m3x2": DType.FLOAT8_E4M3FN, "e5m2x2": DType.FLOAT8_E5M2}

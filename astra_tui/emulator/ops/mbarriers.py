@@ -12,9 +12,8 @@ from astra_tui.emulator.address_space import SHARED
 from astra_tui.emulator.bulk_copies import Arrivals
 from astra_tui.emulator.lanes import Group
 from astra_tui.emulator.mbarriers import BYTES, pending_count
-from astra_tui.emulator.operands import Decoder
+from astra_tui.emulator.operands import Decoder, Run, opcode
 from astra_tui.emulator.ops.asynchronous import end_copies
-from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Instruction, Operand, Register
 from astra_tui.emulator.registers import spread
 from astra_tui.emulator.step import AccessSpec, Flow, Step

@@ -9,8 +9,7 @@ import numpy as np
 from astra_tui.emulator.access import CLUSTER, Target, resolve
 from astra_tui.emulator.faults import Fault, Unsupported, first_true
 from astra_tui.emulator.lanes import Group
-from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, type_of
-from astra_tui.emulator.ops.registry import Run, opcode
+from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Run, opcode, type_of
 from astra_tui.emulator.ptx.module import Address, Immediate, Instruction, Operand, Register, Symbol
 from astra_tui.emulator.registers import spread
 from astra_tui.emulator.step import AccessSpec, WriteAccess

@@ -18,9 +18,8 @@ from astra_tui.emulator.address_space import (
 )
 from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.numerics import bf16_to_f32, flush
-from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Reader, type_of
+from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Reader, Run, opcode, type_of
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves, unpack_half
-from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Instruction, Vector
 from astra_tui.emulator.step import Source
 from astra_tui.model.findings import FindingKind

@@ -12,9 +12,8 @@ import numpy as np
 
 from astra_tui.emulator.access import resolve
 from astra_tui.emulator.lanes import Group
-from astra_tui.emulator.operands import Decoder
+from astra_tui.emulator.operands import Decoder, opcode
 from astra_tui.emulator.ops.arithmetic import unpack_half
-from astra_tui.emulator.ops.registry import opcode
 from astra_tui.emulator.ptx.module import Instruction
 from astra_tui.emulator.step import AccessSpec, Flow, Step
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from astra_tui.emulator.numerics import f64_to_f32
-from astra_tui.emulator.operands import Decoder, type_of
+from astra_tui.emulator.operands import Decoder, Run, opcode, type_of
 from astra_tui.emulator.ops.approximation import at_error_bound
 from astra_tui.emulator.ops.arithmetic import (
     Function,
@@ -16,7 +16,6 @@ from astra_tui.emulator.ops.arithmetic import (
     exact_division,
     rounding,
 )
-from astra_tui.emulator.ops.registry import Run, opcode
 from astra_tui.emulator.ptx.module import Instruction
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from astra_tui.emulator.lanes import Group
-from astra_tui.emulator.operands import DTYPES, Decoder, type_of
-from astra_tui.emulator.ops.registry import Run, opcode
+from astra_tui.emulator.operands import DTYPES, Decoder, Run, opcode, type_of
 from astra_tui.emulator.ptx.module import Immediate, Instruction, Negated, Operand
 from astra_tui.emulator.step import Flow, Step, WarpOrder
 from astra_tui.model.findings import FindingKind

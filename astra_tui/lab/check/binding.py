@@ -9,11 +9,11 @@ import struct
 from collections.abc import Mapping
 from typing import NoReturn
 
+from astra_tui.model.bit_patterns import encode
 from astra_tui.model.c_layout import Extent
 from astra_tui.model.compilation import CompiledKernel, Parameter
 from astra_tui.model.device import PackedLaunch
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import encode
 from astra_tui.model.launch import PlanError
 from astra_tui.model.launch.resolve import (
     BufferArgument,

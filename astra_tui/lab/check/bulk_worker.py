@@ -15,8 +15,8 @@ import numpy as np
 from astra_tui.gpu import drawing
 from astra_tui.lab.check.bulk import BulkAnswer, BulkInput, BulkJob, BulkOutput, BulkPart
 from astra_tui.lab.check.judge import overflow_bounds
+from astra_tui.model.bit_patterns import codes, encode, narrow_values, rounding_reach
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import codes, encode, narrow_values, rounding_reach
 from astra_tui.processes.frames import window_bytes
 
 _DRAWN_AT_ONCE = 1 << 20

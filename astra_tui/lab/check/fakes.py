@@ -14,8 +14,8 @@ import numpy as np
 from astra_tui.lab.check.inputs import DrawnInputs, Inputs
 from astra_tui.lab.check.judge import judge_output
 from astra_tui.lab.check.oracle import Expected, Oracle
+from astra_tui.model.bit_patterns import decode, encode, raw_dtype
 from astra_tui.model.check import Case, FakeResult
-from astra_tui.model.encoding import decode, encode, raw_dtype
 from astra_tui.model.task import Argument, KernelTask
 
 Fake = Callable[[KernelTask, Case, Inputs, Expected, Argument], Any]

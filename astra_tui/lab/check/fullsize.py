@@ -31,11 +31,11 @@ from astra_tui.lab.check.execution import Source, accepts_of
 from astra_tui.lab.check.inputs import DrawnInputs, Inputs, draw_elements, drawer_of, scalars_of
 from astra_tui.lab.check.layout import PADDING_BYTE, TensorLayout, layouts_of
 from astra_tui.lab.check.paths import far_remedy
+from astra_tui.model.bit_patterns import raw_dtype
 from astra_tui.model.check import FAR, Case, CaseOutcome, FullSizeResult, OutputError, OutputShare
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch, Sides
 from astra_tui.model.digest import content_hash
-from astra_tui.model.encoding import raw_dtype
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.launch.expression import Name

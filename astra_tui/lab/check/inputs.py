@@ -14,9 +14,9 @@ import numpy as np
 from astra_tui.gpu import drawing
 from astra_tui.gpu.messages import Fill
 from astra_tui.lab.cache import Kept
+from astra_tui.model.bit_patterns import decode, encode
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType, item_shape
-from astra_tui.model.encoding import decode, encode
 from astra_tui.model.task import Argument, KernelTask
 
 VERSION = "2"

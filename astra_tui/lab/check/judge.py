@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 
 from astra_tui.lab.check.pattern import pattern_of
+from astra_tui.model.bit_patterns import codes, decode, encode, rounding_reach, ulp_distance
 from astra_tui.model.check import OutputError, WrongElement
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import codes, decode, encode, rounding_reach, ulp_distance
 from astra_tui.model.task import Tolerance
 
 FIRST_WRONG = 4

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from astra_tui.lab.check.inputs import Inputs
+from astra_tui.model.bit_patterns import encode, raw_dtype
 from astra_tui.model.check import Case
 from astra_tui.model.device import ArgumentRole, DeviceBuffer
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import encode, raw_dtype
 from astra_tui.model.launch.resolve import ResolvedWorkspace
 from astra_tui.model.launch.scope import Layout
 from astra_tui.model.task import Argument, KernelTask

@@ -16,9 +16,9 @@ from astra_tui.lab.cache import ContentCache, Kept, content_key
 from astra_tui.lab.check import inputs as inputs_module
 from astra_tui.lab.check.bulk import BulkAnswer, BulkJob
 from astra_tui.lab.check.inputs import Inputs
+from astra_tui.model.bit_patterns import decode, encode
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
-from astra_tui.model.encoding import decode, encode
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout

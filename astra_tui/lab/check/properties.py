@@ -13,8 +13,8 @@ import numpy as np
 
 from astra_tui.lab.check.inputs import Inputs
 from astra_tui.lab.check.judge import judge_output
+from astra_tui.model.bit_patterns import decode
 from astra_tui.model.check import Case, PropertyResult
-from astra_tui.model.encoding import decode
 from astra_tui.model.launch import PlanError
 from astra_tui.model.launch.expression import Name
 from astra_tui.model.task import Argument, KernelTask

@@ -15,6 +15,7 @@ import numpy as np
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.basis import Basis
 from astra_tui.lab.check.constants import PlanSide, cases_of_plan_sides, open_plan_side
+from astra_tui.lab.check.evidence import CheckEvidence, verdict_of
 from astra_tui.lab.check.execution import Run, Source, accepts_of, resolve_case, run_case
 from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import Inputs, scalars_of
@@ -31,7 +32,6 @@ from astra_tui.lab.check.reruns import (
     seed_of,
 )
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
-from astra_tui.lab.check.verdict import CheckEvidence, verdict_of
 from astra_tui.lab.conditions.closing import Closing
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
 from astra_tui.model.check import (

@@ -24,10 +24,10 @@ from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.inputs import Inputs, scalars_of
 from astra_tui.lab.check.layout import device_buffers, layouts_of
 from astra_tui.lab.compiler import Compiler
+from astra_tui.model.bit_patterns import encode
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation, CompiledKernel
 from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch
-from astra_tui.model.encoding import encode
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask, ValueKind, find_task
 from tests.emulator.golden import hopper_programs, patterns, snippets

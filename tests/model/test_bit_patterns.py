@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.model.dtypes import DType, item_shape
-from astra_tui.model.encoding import (
+from astra_tui.model.bit_patterns import (
     codes,
     decode,
     encode,
@@ -17,6 +16,7 @@ from astra_tui.model.encoding import (
     rounding_reach,
     ulp_distance,
 )
+from astra_tui.model.dtypes import DType, item_shape
 
 FLOATS = tuple(d for d in DType if d.is_float and d.per_item == 1)
 NARROW = tuple(d for d in DType if d.is_narrow)
