@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.tui.source import open_saved
-from astra_tui.tui.widgets.board import MAIN, PANES, THREE_COLUMNS, TWO_COLUMNS, Frame, lay_out
+from astra_tui.tui.widgets.board import Frame
+from astra_tui.tui.widgets.pane_layout import MAIN, PANES, THREE_COLUMNS, TWO_COLUMNS, lay_out
 from tests.tui.harness import NARROW, WIDE, Touched, on_a_loop, seated
 
 MOST_CHANGED = 13

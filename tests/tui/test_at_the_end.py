@@ -41,7 +41,7 @@ from astra_tui.tui.source import open_saved
 from astra_tui.tui.text_layout import Page, line_text
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.bars import TabLine
-from astra_tui.tui.widgets.board import PANES
+from astra_tui.tui.widgets.pane_layout import PANES
 from astra_tui.tui.widgets.rounds import RoundsPane
 from astra_tui.tui.widgets.tests import TestsPane as PaneOfTests
 from tests.sessions.samples import CASE, PLAN, whole_session

@@ -68,7 +68,7 @@ from astra_tui.model.visible import is_harmless
 from astra_tui.sessions.journal_writer import Journal, Redactor
 from astra_tui.tui.screens.compare import CompareScreen
 from astra_tui.tui.source import open_saved
-from astra_tui.tui.widgets.board import PANES
+from astra_tui.tui.widgets.pane_layout import PANES
 from tests.tui.harness import NARROW, WIDE, Desk, on_a_loop, seated
 
 EVIL = (

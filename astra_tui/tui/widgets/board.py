@@ -1,10 +1,9 @@
-"""The board: the panes of a session in up to three columns, and which of them is in front."""
+"""The board: shows the panes of a session as they are laid out, one of them in front."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -14,57 +13,10 @@ from textual.widgets import Input
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.code.pane import CodePane
 from astra_tui.tui.widgets.pane import Pane, RowsPane
+from astra_tui.tui.widgets.pane_layout import COLUMNS, LEFT, PANES, THREE_COLUMNS, lay_out
 from astra_tui.tui.widgets.session_code import SessionDiff, SessionSource
 
-LEFT = ("rounds", "plan")
-MAIN = ("diff", "source", "tests")
-SIDE = ("profile", "gpu", "log")
-PANES = ("rounds", "plan", "diff", "source", "tests", "profile", "gpu", "log")
-"""In the order of their number keys."""
-
-TWO_COLUMNS = 110
-"""From this width on, the rounds and the plan stay on the screen, next to code or tests."""
-
-THREE_COLUMNS = 170
-"""From this width on, profile, GPU and log do so too."""
-
-
-class PaneLayout(msgspec.Struct, frozen=True):
-    """What is shown: the panes of each column, top to bottom."""
-
-    left: tuple[str, ...]
-    main: tuple[str, ...]
-    side: tuple[str, ...]
-
-    @property
-    def shown(self) -> frozenset[str]:
-        """Every pane that is on the screen."""
-        return frozenset(self.left + self.main + self.side)
-
-
-def lay_out(width: int, front: str, *, main: str = "source", zoomed: bool = False) -> PaneLayout:
-    """The panes for a width in columns.
-
-    `front` is the pane that has to be seen. `main` is the one that the middle column shows where
-    `front` has a column of its own; `zoomed` shows `front` alone.
-    """
-    if zoomed or width < TWO_COLUMNS:
-        return _columns((front,))
-    if width < THREE_COLUMNS:
-        return _columns((*LEFT, main if front in LEFT else front))
-    return _columns((*LEFT, front if front in MAIN else main if main in MAIN else "source", *SIDE))
-
-
-def _columns(shown: tuple[str, ...]) -> PaneLayout:
-    def of(column: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(pane for pane in column if pane in shown)
-
-    return PaneLayout(of(LEFT), of(MAIN), of(SIDE))
-
-
 AnyPane = Pane | RowsPane | SessionDiff | SessionSource
-
-_COLUMNS = {"left": LEFT, "main": MAIN, "side": SIDE}
 
 
 class Frame(Vertical):
@@ -104,7 +56,7 @@ class Board(Horizontal):
 
     def compose(self) -> ComposeResult:
         """The columns; panes come as they are needed."""
-        for column in _COLUMNS:
+        for column in COLUMNS:
             yield Vertical(id=column)
 
     def on_mount(self) -> None:
@@ -170,7 +122,7 @@ class Board(Horizontal):
         width = self.app.size.width
         arranged = lay_out(width, self.front, main=self._main, zoomed=self.zoomed)
         self._arranged = arranged
-        for column in _COLUMNS:
+        for column in COLUMNS:
             self._fill(column, getattr(arranged, column))
         self.set_class(len(arranged.shown) > 1, "-columns")
         self.set_class(width >= THREE_COLUMNS, "-three")
@@ -184,7 +136,7 @@ class Board(Horizontal):
         """Shows these panes in a column; those that are new are mounted in their places."""
         place = self.query_one(f"#{column}", Vertical)
         place.display = bool(names)
-        for name in _COLUMNS[column]:
+        for name in COLUMNS[column]:
             frame = self._frames[name]
             frame.display = name in names
             if name in names and not frame.is_attached:
@@ -192,7 +144,7 @@ class Board(Horizontal):
 
     def _next_mounted(self, column: str, name: str) -> Frame | None:
         """The first pane below a new one."""
-        below = _COLUMNS[column][_COLUMNS[column].index(name) + 1 :]
+        below = COLUMNS[column][COLUMNS[column].index(name) + 1 :]
         return next((self._frames[n] for n in below if self._frames[n].is_attached), None)
 
     def _focus_front(self) -> None:

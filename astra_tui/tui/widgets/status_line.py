@@ -14,7 +14,7 @@ from astra_tui.tui.player import Player
 from astra_tui.tui.text_layout import Line, Span, line_cells, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
-from astra_tui.tui.widgets.board import TWO_COLUMNS
+from astra_tui.tui.widgets.pane_layout import TWO_COLUMNS
 
 _GAP = Span("  ")
 
