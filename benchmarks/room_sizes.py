@@ -116,6 +116,7 @@ REASONS = {
     "export/templates/eager_silu_and_mul.py": COPIED,
     "gpu/process/main.py": PROCESS,
     "model/author.py": "plans, decisions and notes share it; every other file would bring in more",
+    "model/roles.py": "events, teams and the loop share it; their files would bring in more",
     "processes/exit_with_parent.py": "every child process loads it first",
     "tui/widgets/gpu.py": "a pane: one file each",
 }

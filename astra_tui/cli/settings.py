@@ -17,6 +17,7 @@ from astra_tui.cli.flags import chosen_seed
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Risk
+from astra_tui.model.roles import Role
 from astra_tui.model.settings import (
     AUTO_DEVICE,
     KEY_VARIABLES,
@@ -27,7 +28,6 @@ from astra_tui.model.settings import (
     GatePolicy,
     ModelSettings,
     Notification,
-    Role,
     RunSettings,
     SearchKind,
     TeamKind,

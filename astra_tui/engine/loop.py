@@ -76,7 +76,8 @@ from astra_tui.model.events import (
     StopReason,
     TextStreamed,
 )
-from astra_tui.model.settings import EMULATOR, Role, RunSettings
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import EMULATOR, RunSettings
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import BudgetSpent, Team, TeamUnavailable

@@ -64,7 +64,8 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.hunks import apply_hunks, hunk_needs, hunks_of
 from astra_tui.model.plan import Plan, unedited_words
-from astra_tui.model.settings import Role, RunSettings
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import ProposalState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import AnswerLost, Brief, CodeDraft, Failure, NotWritten, Team

@@ -15,7 +15,8 @@ from astra_tui.engine.stops import answer_tokens
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import CallReserved, ExchangeMade, StepRemembered
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import Budget, Role, RunSettings, TeamKind
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import Budget, RunSettings, TeamKind
 from astra_tui.model.team import Brief, Team
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_unaltered

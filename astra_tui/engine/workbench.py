@@ -20,8 +20,9 @@ from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ToolUsed
 from astra_tui.model.experience import Experience
+from astra_tui.model.roles import Role
 from astra_tui.model.sass import Disassembly
-from astra_tui.model.settings import Role, RunSettings, ToolLimits
+from astra_tui.model.settings import RunSettings, ToolLimits
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Profile

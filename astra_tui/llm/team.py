@@ -18,7 +18,8 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
 from astra_tui.model.constraints import Ruling
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import ModelSettings, Role
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import ModelSettings
 from astra_tui.model.team import Brief, CodeDraft, Failure, OnText, PlanAnswer
 
 MAX_OUTPUT_TOKENS = 16_384

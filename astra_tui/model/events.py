@@ -29,7 +29,8 @@ from astra_tui.model.experience import Experience
 from astra_tui.model.findings import Acceptance, SanitizerReport
 from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import Role, RunSettings
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import RunSettings
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Profile, RoundVerdict

@@ -11,6 +11,7 @@ import msgspec
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Risk
+from astra_tui.model.roles import Role
 
 KEY_VARIABLES = ("ASTRA_TUI_API_KEY", "OPENAI_API_KEY")
 """Where the key of the model's server is looked up, in this order."""
@@ -49,15 +50,6 @@ class SearchKind(StrEnum):
     """On one that is drawn from all correct ones; winners of different branches are merged."""
     RESTARTS = "restarts"
     """On the best until rounds bring nothing, then on an older one, and so on."""
-
-
-class Role(StrEnum):
-    """The four agents."""
-
-    PLANNING = "planning"
-    CODING = "coding"
-    TESTING = "testing"
-    PROFILING = "profiling"
 
 
 class WireChoice(StrEnum):

@@ -20,8 +20,9 @@ from astra_tui.model.experience import Experience
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.launch.expression import Expression
 from astra_tui.model.plan import Plan
+from astra_tui.model.roles import Role
 from astra_tui.model.sass import Disassembly
-from astra_tui.model.settings import Role, ToolLimits
+from astra_tui.model.settings import ToolLimits
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import REJECTED_BEFORE, Outcome, Profile

@@ -12,7 +12,7 @@ from astra_tui.model.check import Case
 from astra_tui.model.constraints import Ruling
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import Role
+from astra_tui.model.roles import Role
 from astra_tui.model.team import (
     Brief,
     CodeDraft,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astra_tui.model.settings import ModelSettings, Role, RunSettings, WireChoice
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import ModelSettings, RunSettings, WireChoice
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, percent
 

@@ -13,11 +13,11 @@ from astra_tui.model.check import Case
 from astra_tui.model.dtypes import FLOATS, DType
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Choice, Counter, Observation, Parameter, Plan, Prediction, Risk
+from astra_tui.model.roles import Role
 from astra_tui.model.settings import (
     Approval,
     GatePolicy,
     ModelSettings,
-    Role,
     RunSettings,
     SearchKind,
     TeamKind,

@@ -23,7 +23,8 @@ from astra_tui.model.check import Case
 from astra_tui.model.constraints import Ruling
 from astra_tui.model.events import AnswerAwaited, Event
 from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
-from astra_tui.model.settings import Approval, GatePolicy, Role, RunSettings, TeamKind
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import (
     Brief,

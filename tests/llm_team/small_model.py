@@ -27,7 +27,8 @@ if __name__ == "__main__":
 
 from astra_tui.llm import Endpoint
 from astra_tui.model.events import CallReserved, ExchangeMade, SessionClosed, StopReason
-from astra_tui.model.settings import ModelSettings, Role, SearchKind, ToolLimits
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import ModelSettings, SearchKind, ToolLimits
 from astra_tui.model.state import RoundState
 from astra_tui.model.task import load_task
 from astra_tui.present.words import stands_on

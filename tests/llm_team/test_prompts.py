@@ -40,7 +40,7 @@ from astra_tui.model.launch import plan_of as launch_plan_of
 from astra_tui.model.launch.expression import Compare, Integer, Name
 from astra_tui.model.launch.scope import FUNCTIONS
 from astra_tui.model.occupancy import MULTIPROCESSORS, limited_by, occupancy
-from astra_tui.model.settings import Role
+from astra_tui.model.roles import Role
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import load_yardsticks
 from astra_tui.model.team import Failure, SecondParent

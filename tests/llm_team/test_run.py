@@ -26,7 +26,8 @@ from astra_tui.model.events import (
     VerdictReached,
 )
 from astra_tui.model.fold import fold
-from astra_tui.model.settings import Approval, Budget, ModelSettings, Role, WireChoice
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import Approval, Budget, ModelSettings, WireChoice
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import KEY, MODEL, Scripted

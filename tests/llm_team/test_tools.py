@@ -16,7 +16,8 @@ from astra_tui.lab.devices import DeviceChoice
 from astra_tui.llm.roles.toolbox import ARGUMENTS, Toolbox, open_toolbox, tools_text
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import CodeWritten, ExchangeMade, ToolUsed
-from astra_tui.model.settings import EMULATOR, Role, RunSettings, TeamKind, ToolLimits
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import EMULATOR, RunSettings, TeamKind, ToolLimits
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.present.events import describe

@@ -87,7 +87,8 @@ from astra_tui.model.plan import (
     Prediction,
     Risk,
 )
-from astra_tui.model.settings import Role, RunSettings, TeamKind
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import (
     Caveat,

@@ -14,14 +14,8 @@ from astra_tui.model.citations import METRICS
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Citation, Counter, Observation, Parameter, Plan, Prediction, Risk
-from astra_tui.model.settings import (
-    GatePolicy,
-    ModelSettings,
-    Role,
-    RunSettings,
-    TeamKind,
-    WireChoice,
-)
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import GatePolicy, ModelSettings, RunSettings, TeamKind, WireChoice
 from astra_tui.model.values import ValueKind, Values
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.tui.forms import (

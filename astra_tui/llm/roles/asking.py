@@ -30,7 +30,8 @@ from astra_tui.llm.roles.conversation import Conversation
 from astra_tui.llm.roles.toolbox import Toolbox
 from astra_tui.llm.structured import ask
 from astra_tui.llm.tools import run_tools
-from astra_tui.model.settings import ModelSettings, Role
+from astra_tui.model.roles import Role
+from astra_tui.model.settings import ModelSettings
 from astra_tui.model.team import OnText, TeamUnavailable
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -34,7 +34,7 @@ from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import Role
+from astra_tui.model.roles import Role
 from astra_tui.model.team import (
     AnswerLost,
     Brief,

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from astra_tui.llm.messages import Message, Speaker
 from astra_tui.llm.roles.prompts import prompt_text
-from astra_tui.model.settings import Role
+from astra_tui.model.roles import Role
 
 MAX_REMEMBERED = 200_000
 """Characters of the single agent's memory; its oldest steps are forgotten first."""

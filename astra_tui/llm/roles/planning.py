@@ -40,7 +40,7 @@ from astra_tui.model.plan import (
     Prediction,
     Risk,
 )
-from astra_tui.model.settings import Role
+from astra_tui.model.roles import Role
 from astra_tui.model.team import Brief, OnText, PlanAnswer, PlanDraft
 
 MAX_PLANS = 8

@@ -18,7 +18,7 @@ from astra_tui.llm.roles.facts import (
 )
 from astra_tui.llm.roles.prompts import Data, compose, in_words, numbered, prompt_text
 from astra_tui.llm.roles.toolbox import Toolbox, open_toolbox, tools_text
-from astra_tui.model.settings import Role
+from astra_tui.model.roles import Role
 from astra_tui.model.team import Brief, OnText
 
 MAX_WORDS = 160

@@ -14,7 +14,7 @@ from astra_tui.llm.roles.prompts import Data, clipped, compose, numbered
 from astra_tui.model.constraints import Compliance, Judge, Ruling
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import Role
+from astra_tui.model.roles import Role
 from astra_tui.model.team import Brief
 
 MAX_READ = 40

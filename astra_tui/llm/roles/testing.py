@@ -14,7 +14,7 @@ from astra_tui.llm.roles.prompts import Data, clipped, compose, in_words, number
 from astra_tui.model.added_cases import MAX_ELEMENTS
 from astra_tui.model.check import Case
 from astra_tui.model.plan import Plan
-from astra_tui.model.settings import Role
+from astra_tui.model.roles import Role
 from astra_tui.model.team import Brief, Failure
 
 MAX_CASES = 4

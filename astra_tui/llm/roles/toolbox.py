@@ -29,8 +29,9 @@ from astra_tui.model.check import CaseResult, Checked
 from astra_tui.model.compilation import describe_errors
 from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.roles import Role
 from astra_tui.model.sass import Disassembly, instructions_by_line
-from astra_tui.model.settings import Role, ToolLimits
+from astra_tui.model.settings import ToolLimits
 from astra_tui.model.team import Brief, Turn
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Profile
