@@ -144,11 +144,16 @@ def _steps(state: SessionState, hash_: str) -> tuple[Step, ...]:
     return tuple(reversed(steps))
 
 
-def _verdict(state: SessionState, found: CandidateState, timing: Timing | None) -> str:
-    cases = max(found.cases, len(found.results))
-    parts = [f"{sum(r.outcome.ok for r in found.results)} of {cases} cases passed"]
+def checked(found: CandidateState) -> str:
+    """How many cases it passed, or what its check found instead."""
     if found.check is not None and found.check.verdict is not CheckVerdict.PASSED:
-        parts = [found.check.verdict.value]
+        return found.check.verdict.value
+    cases = max(found.cases, len(found.results))
+    return f"{sum(r.outcome.ok for r in found.results)} of {cases} cases passed"
+
+
+def _verdict(state: SessionState, found: CandidateState, timing: Timing | None) -> str:
+    parts = [checked(found)]
     for round_ in state.rounds:
         for proposal in round_.proposals:
             verdict = proposal.verdict

@@ -312,7 +312,46 @@ def test_the_dossiers_that_come_with_the_project(name: str, framework: Framework
     files = dossier(find_winner(session), task, session.state, framework, audit).files
     folder = ROOT / "docs" / "dossiers" / name
     assert files == {file.name: file.read_text() for file in folder.iterdir()}
-    assert set(dossier(find_winner(session), task, session.state, Framework.VLLM).files) == {PAGE}
+    others = dossier(find_winner(session), task, session.state, Framework.VLLM).files
+    assert set(others) == {PAGE}
+    assert "| DCO: `Signed-off-by` in each commit | to do by who sends it |" in others[PAGE]
+    assert "was not looked up" not in others[PAGE]
+
+
+def objections(name: str, text: str = "") -> str:
+    """What stands against a session's winner, or against another text in its place."""
+    session = read_session(ROOT / "sessions" / name)
+    assert session.state.opened is not None
+    task = load_task(ROOT / "kernels" / session.state.opened.settings.task)
+    winner = find_winner(session)
+    winner = replace(winner, text=text or winner.text)
+    page = dossier(winner, task, session.state, Framework.FLASHINFER).files[PAGE]
+    return page.partition("**Against it:**")[2].partition("## Times")[0]
+
+
+def test_a_dossier_compares_the_launches() -> None:
+    """A launch of the shipped source that ships otherwise, a lost wait, and lost sizes."""
+    session = read_session(ROOT / "sessions" / "h200-partner-silu")
+    text = find_winner(session).text
+    found = objections("h200-partner-silu")
+    assert "FlashInfer's own launcher may turn it on, and that was not timed" in found
+    assert "it would read its inputs too early" in found
+    assert "`d % 8 == 0`" in found
+    assert "does not check that, where the first one's did" in found
+    waits = text.replace(
+        "const uint64_t row", "cudaGridDependencySynchronize();\n  const uint64_t row"
+    )
+    assert "too early" not in objections("h200-partner-silu", waits)
+    launch = "act_and_mul<T> grid=(rows, ceil_div(d // 8, 256)) block=256"
+    assert launch in text
+    dependent = text.replace(launch, f"{launch} pdl=true")
+    assert "how much the launch, is not known" in objections("h200-partner-silu", dependent)
+    begin = text.index(launch)
+    plan = text[begin : text.index("*/", begin)]
+    guarded = "when d % 8 == 0:\n" + "".join(f"        {x}\n" for x in plan.splitlines())
+    found = objections("h200-partner-silu", text.replace(plan, guarded))
+    assert "`d % 8 == 0`" in found
+    assert "does not check that" not in found
 
 
 def test_a_dossier_says_what_speaks_against_it() -> None:
@@ -324,6 +363,8 @@ def test_a_dossier_says_what_speaks_against_it() -> None:
     assert "- it was not timed against a shipped kernel" in page
     assert "no language model wrote the code" in page
     assert "every approval was automatic" in page
+    for_torch = dossier(find_winner(session), task, session.state, Framework.TORCH).files[PAGE]
+    assert "What PyTorch asks for beyond this was not looked up." in for_torch
 
 
 def test_an_operator_without_a_hook(
