@@ -64,9 +64,10 @@ def _export(
     winner: Winner, task: KernelTask, to: Format, out: Path, options: Options
 ) -> ExportReport:
     from astra_tui.cli.devices import open_compiler
+    from astra_tui.export import FORMATS
     from astra_tui.export.exporting import export_text, open_exporter
 
-    if options.no_check and to in (Format.CU, Format.PATCH):
+    if options.no_check and FORMATS[to].is_source:
         return export_text(winner, task, to, out)
     with (
         open_compiler(task) as compiler,

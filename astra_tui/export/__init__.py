@@ -6,10 +6,8 @@ checks are in `astra_tui.export.exporting`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from astra_tui.export.artefact import Files, Subject
-from astra_tui.export.cpp_project import cpp_project, tvm_ffi_project
+from astra_tui.export.formats import FORMATS
 from astra_tui.export.origin import (
     GENERATED,
     Header,
@@ -18,8 +16,7 @@ from astra_tui.export.origin import (
     made_by_another_version,
     read_header,
 )
-from astra_tui.export.source_files import cu_file, patch_file
-from astra_tui.export.torch_package import package_name, torch_project
+from astra_tui.export.torch_package import package_name
 from astra_tui.export.winner import BEST, Winner, find_winner
 from astra_tui.model.export import (
     DeliveryReport,
@@ -32,6 +29,7 @@ from astra_tui.model.export import (
 
 __all__ = [
     "BEST",
+    "FORMATS",
     "GENERATED",
     "DeliveryReport",
     "ExportReport",
@@ -52,15 +50,7 @@ __all__ = [
     "read_header",
 ]
 
-_WRITERS: Mapping[Format, Callable[[Subject], Files]] = {
-    Format.CU: cu_file,
-    Format.PATCH: patch_file,
-    Format.CPP: cpp_project,
-    Format.TORCH: torch_project,
-    Format.TVM_FFI: tvm_ffi_project,
-}
-
 
 def export_files(subject: Subject, to: Format) -> Files:
     """The files of an export. Raises UserError for what a format cannot hold."""
-    return _WRITERS[to](subject)
+    return FORMATS[to].write(subject)

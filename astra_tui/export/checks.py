@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from astra_tui.export import ExportStep, Format, StepOutcome, Subject, package_name
+from astra_tui.export import FORMATS, ExportStep, Format, StepOutcome, Subject, package_name
 from astra_tui.export.cases import (
     Artefact,
     ArtefactFailed,
@@ -46,11 +46,6 @@ _HOST_MARK = re.compile(
     r"\b(asm|__asm__|__asm|__attribute__|__attribute|__CUDACC\w*|__NVCC__|__CUDA_ARCH\w*|__GNUC__)\b"
 )
 
-_NO_GPU = {
-    "cpp": "there is no GPU here; the emulator ran NVRTC's code of this source, not nvcc's",
-    "tvm-ffi": "there is no GPU here; the emulator ran NVRTC's code of this source, not nvcc's",
-    "torch": "there is no GPU here; the emulator ran the PTX from which the cubins come",
-}
 _COMPILED = "run through torch.compile"
 _WARNINGS = 2000
 """Characters of a compiler's output that are shown."""
@@ -230,7 +225,7 @@ class ExportChecks:
 
     def _run(self, mode: str, path: Path, *, compiled: bool = False) -> str:
         if not self.tools.gpu:
-            raise _NotHere(_NO_GPU[mode])
+            raise _NotHere(f"there is no GPU here; {FORMATS[Format(mode)].without_gpu}")
         cases = self._cases
         if compiled:
             cases = tuple(c for c in cases if c.name == "typical")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 import astra_tui
+from astra_tui.export.formats import format_of
 from astra_tui.export.header import CHECKSUM, comment, header_lines
 from astra_tui.export.source_files import patch_text, with_header
 from astra_tui.export.winner import Winner, find_winner
@@ -21,16 +22,6 @@ _SESSION = re.compile(r"(?P<session>\S+) \(task (?P<task>\S+), [0-9a-f]+\)")
 _SEAL = re.compile(rf"{CHECKSUM} ([0-9a-f]+)$")
 _CONTINUED = " " * 11
 
-_FORMATS = {
-    "kernels and launch plan": Format.CU,
-    "the winner": Format.PATCH,
-    "the call": Format.CPP,
-    "the launch plan": Format.CPP,
-    "the launcher": Format.CPP,
-    "the kernels": Format.CPP,
-    "the TVM-FFI entry": Format.TVM_FFI,
-}
-
 
 @dataclass(frozen=True)
 class Header:
@@ -41,6 +32,7 @@ class Header:
     """
 
     what: str
+    format: Format
     version: str
     session: str
     candidate: str
@@ -48,17 +40,19 @@ class Header:
     lines: tuple[str, ...]
     fields: tuple[tuple[str, str], ...]
 
-    @property
-    def format(self) -> Format:
-        """The form in which the file was exported."""
-        return _FORMATS.get(self.what.rpartition(": ")[2], Format.TORCH)
-
 
 def read_header(text: str, file: str) -> Header:
-    """The header of an exported file. Raises UserError where it has none, or an old one."""
+    """The header of an exported file.
+
+    Raises UserError where it has none, an old one, or one of no form of export.
+    """
     first = _FIRST.match(text)
     if first is None:
         raise UserError("this is no file that astra-tui exported: it has no header", file=file)
+    form = format_of(first["what"])
+    if form is None:
+        what = f"'{first['what']}' is what no file of an export says that it is"
+        raise UserError(what, file=file, hint="an adapter's own files are checked by deliver")
     mark = text.partition(" ")[0]
     lines = []
     for line in text.split("\n")[2:]:
@@ -79,7 +73,7 @@ def read_header(text: str, file: str) -> Header:
         hint = "older versions wrote no checksum of the session: export it again"
         raise UserError("this header does not say what it is of", file=file, hint=hint)
     return Header(
-        first["what"], first["version"], session["session"],
+        first["what"], form, first["version"], session["session"],
         named["candidate"].partition(" ")[0], seal[1], tuple(lines), tuple(fields),
     )  # fmt: skip
 
@@ -127,7 +121,8 @@ def _wrong_field(header: Header, winner: Winner) -> str:
     expected = header_lines(winner, f"{header.what}.")[2:]
     if list(header.lines) == expected:
         return ""
-    ours = read_header("// x. Written by astra-tui 0.\n//\n// " + "\n// ".join(expected), "").fields
+    mark = f"// {header.what}. Written by astra-tui 0.\n//\n// "
+    ours = read_header(mark + "\n// ".join(expected), "").fields
     for mine, theirs in zip_longest(ours, header.fields):
         if mine == theirs:
             continue

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 
 import astra_tui
 from astra_tui.export.artefact import Subject, rendered
-from astra_tui.export.cpp_project import cpp_words
-from astra_tui.export.torch_package import torch_words
+from astra_tui.export.formats import FORMATS
 from astra_tui.model.export import ExportStep, Format
 
 
 def readme(subject: Subject, to: Format, steps: Sequence[ExportStep]) -> str:
     """How to build and call it, what it takes, what was checked and how that ended, limits."""
-    words = torch_words(subject) if to is Format.TORCH else cpp_words(subject)
     found = {
-        **words,
+        **FORMATS[to].words(subject),
         "subject": subject,
         "winner": subject.winner,
         "format": to,

@@ -9,8 +9,13 @@ import pytest
 
 from astra_tui.cli import main
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.export import Format, export_files
+from astra_tui.export.formats import format_of
+from astra_tui.model.task import KernelTask
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_reader import journal_path
+from tests.export.sessions import tuned
+from tests.export.test_host_code import compiled_to_nothing, subject
 from tests.sessions.fuzz_commands import originals
 from tests.sessions.fuzz_sessions import _write_sealed
 
@@ -95,3 +100,21 @@ def test_a_file_that_is_no_export_is_refused(place: Path, capsys) -> None:
     (place / "x.cu").write_text("__global__ void k() {}\n", encoding="utf-8")
     assert main(["verify", "x.cu"]) == ExitCode.BAD_INPUT
     assert "it has no header" in capsys.readouterr().err
+
+
+def test_a_file_of_no_form_is_refused(place: Path, capsys) -> None:
+    assert export("cu") == ExitCode.OK
+    file = place / "cu" / "silu_and_mul.cu"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("kernels and launch plan.", "a kernel.", 1), encoding="utf-8")
+    assert main(["verify", "cu/silu_and_mul.cu"]) == ExitCode.BAD_INPUT
+    assert "'silu_and_mul: a kernel' is what no file of an export says" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("to", Format)
+def test_files_say_of_which_form_they_are(tasks: dict[str, KernelTask], to: Format) -> None:
+    found = compiled_to_nothing(subject(tasks["silu_and_mul"], tuned(tasks["silu_and_mul"])))
+    first = [str(text).partition("\n")[0] for text in export_files(found, to).values()]
+    marked = [line.lstrip("/# ").split(". Written by ")[0] for line in first if " Written " in line]
+    forms = {format_of(what) for what in marked}
+    assert forms == ({Format.CPP, to} if to is Format.TVM_FFI else {to})
