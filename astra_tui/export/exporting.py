@@ -30,7 +30,7 @@ from astra_tui.export.checks import ExportChecks, Tools
 from astra_tui.export.delivery import ARCHS, adapter_of
 from astra_tui.export.delivery_trial import AdapterTrial
 from astra_tui.export.dossier import dossier
-from astra_tui.export.readme import readme
+from astra_tui.export.formats import readme
 from astra_tui.lab.check.execution import Source, read_source
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile

@@ -6,15 +6,16 @@ its README says in `templates/readme_FORMAT.md.jinja`. Where it runs on a GPU, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from astra_tui.export.artefact import Files, Subject
+import astra_tui
+from astra_tui.export.artefact import Files, Subject, rendered
 from astra_tui.export.cpp_project import cpp_project, cpp_words, tvm_ffi_project
 from astra_tui.export.source_files import cu_file, patch_file
 from astra_tui.export.torch_package import torch_project, torch_words
-from astra_tui.model.export import Format
+from astra_tui.model.export import ExportStep, Format
 
 _NVCC_UNSEEN = "the emulator ran NVRTC's code of this source, not nvcc's"
 
@@ -63,3 +64,18 @@ def format_of(what: str) -> Format | None:
         if what.endswith(row.headings):
             return form
     return None
+
+
+def readme(subject: Subject, to: Format, steps: Sequence[ExportStep]) -> str:
+    """The README of an export: how to build and call it, what it takes, limits, and what was
+    checked and how that ended.
+    """
+    found = {
+        **FORMATS[to].words(subject),
+        "subject": subject,
+        "winner": subject.winner,
+        "format": to,
+        "steps": steps,
+        "version": astra_tui.__version__,
+    }
+    return rendered(f"readme_{to.value}.md.jinja", found)

@@ -11,6 +11,7 @@ import pytest
 from astra_tui.export import Format, Subject, export_files
 from astra_tui.export.cases import Artefact
 from astra_tui.export.cpp_plan import cpp_plan
+from astra_tui.export.formats import readme
 from astra_tui.export.host import (
     HostAnswer,
     HostCheckFailed,
@@ -19,7 +20,6 @@ from astra_tui.export.host import (
     expected,
     python_answers,
 )
-from astra_tui.export.readme import readme
 from astra_tui.lab.check.execution import read_source
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError
