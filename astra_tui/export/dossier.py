@@ -41,7 +41,7 @@ _NEW = "{stem}_astra{suffix}"
 
 
 _TO_DO = "to do by who sends it"
-_DEMANDS: Mapping[Framework | None, tuple[tuple[str, str], ...]] = {
+_DEMANDS: Mapping[Framework, tuple[tuple[str, str], ...]] = {
     Framework.FLASHINFER: (
         (
             "kernels in `include/`, free of PyTorch's headers",
