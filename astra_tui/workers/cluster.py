@@ -29,6 +29,9 @@ from astra_tui.workers.roster import Roster, Use
 START_SECONDS = 60.0
 """How long the first worker may take."""
 
+CONNECT_SECONDS = 10
+"""How long a scheduler may take to answer."""
+
 _LOOK_SECONDS = 0.1
 _MOST_STARTS = 1000
 _END_SECONDS = 2.0
