@@ -131,7 +131,10 @@ async def _started(stack: AsyncExitStack, number: int, changed: Callable[[Roster
 
 
 async def _client(stack: AsyncExitStack, address: str, security: Security) -> Client:
-    client = Client(address, security=security, asynchronous=True, set_as_default=False)
+    client = Client(
+        address, security=security, asynchronous=True, set_as_default=False,
+        timeout=CONNECT_SECONDS,
+    )  # fmt: skip
     stack.push_async_callback(client.close)  # Also of one that is cancelled as it connects.
     return await client
 
