@@ -421,14 +421,10 @@ def test_another_protocol_is_refused(tmp_path: Path, task: KernelTask, team: Scr
     run(test())
 
 
-@dataclass
 class TalkativeTeam(ScriptedTeam):
-    """Streams more than a socket can hold before it plans, once it is listened to."""
-
-    listened: asyncio.Event = field(default_factory=asyncio.Event)
+    """Streams more than a socket can hold before it plans."""
 
     async def plan(self, brief: Brief, count: int, on_text: OnText) -> PlanAnswer:
-        await self.listened.wait()
         for _ in range(2000):
             on_text("planning", "x" * 1000, False)
         return await super().plan(brief, count, on_text)
@@ -441,11 +437,10 @@ def test_a_front_end_that_does_not_read_is_disconnected(
         talkative = TalkativeTeam(team.steps)
         options = {"automatic": True, "queue_length": 64}
         async with hosted(tmp_path / "s", task, talkative, **options) as engine:  # type: ignore[arg-type]
-            reader, writer = await asyncio.open_unix_connection(engine.path, limit=1024)
-            await Wire(reader, writer).say(Greeting(PROTOCOL, ANN))
-            async with attached(engine, BOB) as screen:
-                await screen.watch(lambda _: True)
-                talkative.listened.set()
+            async with attached(engine, BOB, answers=False) as screen:
+                await screen.watch(lambda _: True)  # The past is read before anything begins.
+                reader, writer = await asyncio.open_unix_connection(engine.path, limit=1024)
+                await Wire(reader, writer).say(Greeting(PROTOCOL, ANN))
                 await screen.to_the_end()
             assert (await engine.end()).reason is StopReason.ROUNDS
             assert b"session_closed" not in await reader.read()
