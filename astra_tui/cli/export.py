@@ -9,8 +9,9 @@ from astra_tui import plain
 from astra_tui.cli.command import OneOf, Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import DEVICE, JSON, NO_CHECK, SESSION_TASK, WINNER, chosen_seed
+from astra_tui.model.errors import UserError
 from astra_tui.model.export import Format
-from astra_tui.model.settings import check_device_name
+from astra_tui.model.settings import AUTO_DEVICE, check_device_name
 
 if TYPE_CHECKING:
     from astra_tui.export import ExportReport, Winner
@@ -54,10 +55,39 @@ def run(options: Options) -> int:
         plain.note(f"the session is {session.trust.describe()}; the export says so")
     _, task = local_task(session.state, folder, options.task, trust=options.trust)
     to = Format(options.format)
-    out = Path(options.out) if options.out else Path(f"{task.name}-{to.value}")
+    out = Path(options.out) if options.out else _new_folder(task, to)
     report = _export(winner, task, to, out, options)
     plain.print_answer(report, options.json, lambda: export_blocks(report))
     return ExitCode.FAILED if report.failed else ExitCode.OK
+
+
+async def export_best(folder: Path, to: Format) -> ExportReport:
+    """Exports the best candidate of a session into the current folder, for the screen.
+
+    It is made in a process of its own, which a cancel ends. Raises UserError.
+    """
+    import asyncio
+
+    from astra_tui.cli.session_lookup import local_task
+    from astra_tui.export.worker import Export
+    from astra_tui.processes.child import Child, ChildDied, ChildTimeout, in_thread
+    from astra_tui.rpc import Call, ServerUnfit
+    from astra_tui.sessions.integrity import read_session
+
+    session = await asyncio.to_thread(read_session, folder)
+    _, task = await asyncio.to_thread(local_task, session.state, folder, None, trust=False)
+    places = str(folder.resolve()), str(task.folder.resolve())
+    request = Export(*places, to, str(_new_folder(task, to)), AUTO_DEVICE, chosen_seed(None))
+    with Child("astra_tui.export.worker", name="the export") as child:
+        try:
+            (report,) = await in_thread(child, lambda: tuple(Call(child, request).replies()))
+        except (ServerUnfit, ChildDied, ChildTimeout) as error:
+            raise UserError("the export broke down", hint=str(error)) from None
+    return report
+
+
+def _new_folder(task: KernelTask, to: Format) -> Path:
+    return Path(f"{task.name}-{to.value}")
 
 
 def _export(

@@ -138,6 +138,7 @@ def _show_session(
 
 def _preferences(choices: Choices, request: RunRequest | None = None) -> Preferences:
     """What was chosen; another engine is started as the one of `request` was, if there was one."""
+    from astra_tui.cli.export import export_best
     from astra_tui.cli.settings import request_for
     from astra_tui.cli.timed_sources import time_sides
     from astra_tui.sessions.store import sessions_folder
@@ -150,4 +151,5 @@ def _preferences(choices: Choices, request: RunRequest | None = None) -> Prefere
         choices.notify or Notification.OSC9,
         (lambda _task: request) if request else partial(request_for, choices),
         time_sides,
+        export_best,
     )

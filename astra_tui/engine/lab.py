@@ -44,7 +44,14 @@ from astra_tui.model.timing import Progress, Timing
 from astra_tui.model.tuning import SweepProgress, Swept
 from astra_tui.model.verdict import Profiled
 from astra_tui.model.yardsticks import ShippedTimes
-from astra_tui.processes.child import AnyChild, Child, ChildDied, ChildTimeout, StartChild
+from astra_tui.processes.child import (
+    AnyChild,
+    Child,
+    ChildDied,
+    ChildTimeout,
+    StartChild,
+    in_thread,
+)
 from astra_tui.rpc import Call, Request, ServerUnfit
 
 if TYPE_CHECKING:
@@ -173,13 +180,13 @@ class Lab:
         """
         async with self._child(self._timers if timed else self._free) as child:
             call = Call(child, request, cpu=not self.has_times)
-            await _in_thread(child, call.begin)
+            await in_thread(child, call.begin)
             while (reply := await self._receive(child, call)) is not None:
                 yield reply
 
     async def _receive(self, child: AnyChild, call: Call[R]) -> R | None:
         try:
-            return await _in_thread(child, call.receive)
+            return await in_thread(child, call.receive)
         except ServerUnfit as error:
             raise LabFailed(str(error)) from None
         finally:
@@ -188,7 +195,7 @@ class Lab:
     async def _finish(self, child: AnyChild, request: Request[R]) -> None:
         """Has a process do something, to its end."""
         call = Call(child, request)
-        await _in_thread(child, call.begin)
+        await in_thread(child, call.begin)
         while await self._receive(child, call) is not None:
             pass
 
@@ -349,15 +356,3 @@ class OpenedSource:
             steps = [step async for step in self.lab.ask(request, timed=True)]
         (shipped,) = (step for step in steps if isinstance(step, ShippedTimes))
         return shipped
-
-
-async def _in_thread(child: AnyChild, call: Callable[[], R]) -> R:
-    """Runs a blocking call of a child; a cancel kills the child and waits for the thread to see."""
-    future = asyncio.get_running_loop().run_in_executor(None, call)
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        child.kill()
-        await asyncio.wait([future])
-        future.exception()
-        raise

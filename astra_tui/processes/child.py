@@ -13,10 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from astra_tui.processes.frames import FrameError, read_frame, write_frame
 from astra_tui.rpc import Channel
+
+R = TypeVar("R")
 
 _KEPT_VARIABLES = (
     "PATH",
@@ -225,6 +227,20 @@ class Child:
 
 StartChild = Callable[[str, tuple[str, ...], str], AnyChild]
 """Makes one by its module, its arguments and its name in messages; as Child does."""
+
+
+async def in_thread(child: AnyChild, call: Callable[[], R]) -> R:
+    """Runs a blocking call of a child; a cancel kills the child and waits for the thread to see."""
+    import asyncio
+
+    future = asyncio.get_running_loop().run_in_executor(None, call)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        child.kill()
+        await asyncio.wait([future])
+        future.exception()
+        raise
 
 
 def child_environment() -> dict[str, str]:

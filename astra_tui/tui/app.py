@@ -58,6 +58,7 @@ class AstraApp(AppBase, inherit_bindings=False):
         from_home = begin.request_for if isinstance(begin, HomeContext) else None
         self.request_for = from_home or preferences.request_for
         self.time_pair = preferences.time_pair
+        self.export_best = preferences.export_best
         self.notification = preferences.notification
         self._begin = begin
         self._preferences = preferences

@@ -26,7 +26,7 @@ from astra_tui.model.settings import Notification
 from astra_tui.model.visible import visible, visible_inline
 from astra_tui.sessions.engines import RunRequest, environment_differences
 from astra_tui.sessions.journal_writer import Redactor
-from astra_tui.tui.app_io import TICK, ExitState, TimePair
+from astra_tui.tui.app_io import TICK, ExitState, ExportBest, TimePair
 from astra_tui.tui.approval import KeyGuard
 from astra_tui.tui.source import OpenSource, start
 
@@ -193,6 +193,8 @@ class AppBase(Shell[ExitState], inherit_bindings=False):
         """What a run of a task is by default; None where no engine can be started from here."""
         self.time_pair: TimePair | None = None
         """Times two candidates; None where none can be timed from here."""
+        self.export_best: ExportBest | None = None
+        """Exports a session's best candidate; None where none can be exported from here."""
         self._announced: set[tuple[str, str]] = set()
 
     def say(self, text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from astra_tui.model.drafts import OpenPoint
+from astra_tui.model.export import ExportReport, Format
 from astra_tui.model.settings import Notification
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import Timing
@@ -24,6 +25,11 @@ TICK = 0.25
 TimePair = Callable[[Sides], Coroutine[Any, Any, tuple[Timing | None, str]]]
 """One interleaved timing of the second side against the first, or why there is none; it may raise
 UserError. Cancelling ends it.
+"""
+
+ExportBest = Callable[[Path, Format], Coroutine[Any, Any, ExportReport]]
+"""Exports the best candidate of a session's folder in a form; it may raise UserError. Cancelling
+ends it.
 """
 
 
@@ -97,7 +103,8 @@ class Preferences(msgspec.Struct, frozen=True):
     new sessions come into, and how to say that a decision waits.
 
     `request_for` is what a run of a task is by default; without it no engine can be started.
-    `time_pair` times two candidates against each other; without it none are timed.
+    `time_pair` times two candidates against each other, and `export_best` exports one; where they
+    are missing, that cannot be done.
     """
 
     keys: dict[str, str] = {}
@@ -106,3 +113,4 @@ class Preferences(msgspec.Struct, frozen=True):
     notification: Notification = Notification.OSC9
     request_for: Callable[[str], RunRequest] | None = None
     time_pair: TimePair | None = None
+    export_best: ExportBest | None = None

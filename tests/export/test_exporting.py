@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_tui.cli.export import export_best
 from astra_tui.cli.export import run as export_command
 from astra_tui.export import ExportStep, Format, StepOutcome, Subject, export_files
 from astra_tui.export.checks import ExportChecks, Tools, host_code_mark
@@ -215,6 +217,18 @@ def test_the_command(shell: Shell, tasks: dict[str, KernelTask]) -> None:
     again = shell.run("export", "s", "--to", "cu", "--device", "emulator")
     assert again.code == 2
     assert "silu_and_mul-cu: already exists" in again.err
+
+
+def test_the_screen_exports_in_a_process_of_its_own(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shell.folder)
+    report = asyncio.run(export_best(Path("sessions/s"), Format.PATCH))
+    assert report.folder == "silu_and_mul-patch"
+    assert outcomes(report.steps)["kernels"] is StepOutcome.PASSED
+    assert (shell.folder / report.folder / "silu_and_mul.patch").is_file()
+    with pytest.raises(UserError, match="already exists"):
+        asyncio.run(export_best(Path("sessions/s"), Format.PATCH))
 
 
 def test_the_command_without_checks(shell: Shell, tasks: dict[str, KernelTask]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
+from astra_tui.cli.export import export_best
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.plan import Counter, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
@@ -56,7 +57,7 @@ async def test_from_the_first_plan_to_the_end(
     folder = tmp_path / "s"
     async with (
         working(folder, task, team, settings_of(ASK, rounds=2, repairs=0)) as source,
-        seated(source, size) as desk,
+        seated(source, size, preferences=Preferences(export_best=export_best)) as desk,
     ):
         await desk.asked("plan")
         assert "wide loads" in desk.text("#plan")
@@ -98,6 +99,8 @@ async def test_from_the_first_plan_to_the_end(
         desk.clock.advance(2)
         await desk.press("x", *"zip", "enter")
         await desk.told("there is no form 'zip': say cu, patch, cpp, torch, tvm-ffi")
+        await desk.press("x", *"patch", "enter")
+        await desk.told(f"the session names the folder of its task, {task.folder}")
         desk.clock.advance(2)
         await desk.press("1")
         assert "better" in desk.text("#rounds")

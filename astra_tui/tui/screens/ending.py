@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
-import msgspec
-
 from astra_tui.model.errors import UserError
-from astra_tui.model.export import ExportReport, Format
+from astra_tui.model.export import Format, StepOutcome
 from astra_tui.present.tones import Tone
 from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.text_layout import Span
@@ -78,58 +74,23 @@ class Ending:
             if text not in names:
                 self._app.say(f"there is no form '{text}': say {', '.join(names)}")
             else:
-                self._screen.run_worker(self._export(text), name="export")
+                self._screen.run_worker(self._export(Format(text)), name="export")
 
         self._screen.query_one(PromptLine).ask(f"export as ({', '.join(names)}):", write)
 
-    async def _export(self, form: str) -> None:
-        """The command, in a process of its own: it compiles and checks, and may need a GPU."""
-        folder = self._screen.folder
+    async def _export(self, to: Format) -> None:
+        folder, export_best = self._screen.folder, self._app.export_best
         if folder is None:
             return
-        self._app.say(f"exporting as {form}: it is compiled and checked first ...")
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "astra_tui", "export", str(folder.resolve())),
-            *("--to", form, "--json"),
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-        )
+        self._app.say(f"exporting as {to.value}: it is compiled and checked first ...")
         try:
-            answer, said = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.terminate()
-                await process.wait()
-        try:
-            self._app.say(_exported(answer, said.decode(errors="replace")))
+            if export_best is None:
+                raise UserError("nothing can be exported from here")
+            report = await export_best(folder, to)
+            if report.failed:
+                failed = next(s for s in report.steps if s.outcome is StepOutcome.FAILED)
+                raise UserError(f"nothing was exported: {failed.name}: {failed.detail}")
         except UserError as error:
             self._app.report(error)
-
-
-class _Failure(msgspec.Struct):
-    """Why a command failed, as its JSON says it."""
-
-    message: str
-    hint: str = ""
-
-
-class _Failed(msgspec.Struct):
-    error: _Failure
-
-
-def _exported(answer: bytes, said: str) -> str:
-    """Where an export is. Raises UserError where there is none."""
-    try:
-        report = msgspec.json.decode(answer, type=ExportReport)
-    except msgspec.MsgspecError:
-        try:
-            error = msgspec.json.decode(answer, type=_Failed).error
-        except msgspec.MsgspecError:
-            words = "; ".join(said.strip().splitlines()[-2:])
-            raise UserError("the export broke down", hint=words) from None
-        raise UserError(error.message, hint=error.hint) from None
-    if report.failed:
-        failed = next(s for s in report.steps if s.outcome.value == "failed")
-        raise UserError(f"nothing was exported: {failed.name}: {failed.detail}")
-    return f"exported to {report.folder}"
+        else:
+            self._app.say(f"exported to {report.folder}")
