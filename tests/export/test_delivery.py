@@ -131,6 +131,10 @@ def test_the_framework_s_calls_reach_the_kernel(
         assert proof["outside"] >= 20
         assert proof["failed_before_and_after"] <= proof["outside"]
     assert found["astra_tui"] == []
+    if framework is Framework.TORCH:
+        only = found["silu_and_mul"]["only_delivered"]
+        assert len(only) == found["fails"] > 0
+        assert all(line.endswith(": ValueError: too wide, then results") for line in only)
     if framework is Framework.FLASHINFER:
         assert found["together"] == TOGETHER
     if framework is Framework.SGLANG:
