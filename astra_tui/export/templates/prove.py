@@ -107,7 +107,7 @@ def _outcome(call: Callable[[Given], dict[str, torch.Tensor]], given: Given) -> 
 def _settle() -> None:
     """Raises here what a launch left behind, which else the next launch would be blamed for.
 
-    The runtime keeps a refused launch until somebody asks. PyTorch asks after a launch of its own.
+    The runtime keeps a refused launch until it is asked for errors, as PyTorch does after a launch.
     """
     if torch.cuda.is_available():
         torch.ones(1, device="cuda")
