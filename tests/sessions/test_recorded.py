@@ -9,6 +9,7 @@ import pytest
 
 from astra_tui.model.fold import fold
 from astra_tui.model.sass import unpacked
+from astra_tui.model.task import load_task
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import check_integrity
 from astra_tui.sessions.journal_reader import is_packed, read_journal
@@ -23,6 +24,13 @@ def test_there_is_one_for_every_task_and_one_with_decisions():
     settings = [read_journal(folder).state().opened.settings for folder in RECORDED]
     assert {s.task for s in settings} == TASKS | SHIPPED
     assert any("scripted by the authors" in s.title for s in settings)
+
+
+def test_the_task_of_each_is_kept_but_for_one_that_the_readme_names():
+    tasks = [*(ROOT.parent / "kernels").iterdir(), *(ROOT.parent / "examples").iterdir()]
+    hashes = {load_task(folder).hash for folder in tasks if (folder / "task.toml").exists()}
+    without = [f for f in RECORDED if read_journal(f).state().opened.task_hash not in hashes]
+    assert [folder.name for folder in without] == ["h100-playbook-rmsnorm"]
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda f: f.name)
