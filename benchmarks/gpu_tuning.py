@@ -15,6 +15,7 @@ Without a GPU, or where a task fails, the reason is in the file.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import math
 import random
@@ -23,6 +24,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +32,24 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.bench import Bench
+from astra_tui.lab.on_gpu.workload import Compiled
+from astra_tui.lab.requests import TrialTimings
 from astra_tui.lab.tuning.search import SHARE, Candidates, Place, Searched, places, search
 from astra_tui.lab.tuning.sweep import (
     FINAL,
     SCREENING,
-    GpuTimes,
     RecordedTimes,
+    Times,
     TrialTime,
     finalists,
-    timed,
+    time_batch,
+    time_trials,
     trial_time,
 )
-from astra_tui.lab.tuning.trials import Trial, candidates_of, compile_trials, works_of
+from astra_tui.lab.tuning.trials import TRIAL, candidates_of, compile_trials
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, propose
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
@@ -104,25 +110,23 @@ def _task(machine: gpu.Machine, name: str, seconds: float, *, every: bool) -> di
     facts = machine.gpu.facts
     space = swept_space(task, facts.arch)
     begun = time.monotonic()
-    trials = compile_trials(
-        task, facts.attributes, space.sources(), lambda: Compiler(arch=facts.arch)
-    )
+    sources = space.sources()
+    settings, texts = [s for s, _ in sources], [text for _, text in sources]
+    trials = list(compile_trials(task, facts.attributes, texts, lambda: Compiler(arch=facts.arch)))
     compiled_in = time.monotonic() - begun
-    works = {
-        w: found for w, found in works_of(task, trials, facts.attributes).items() if w in workloads
-    }
-    base = trials[0].compiled
-    assert base is not None, trials[0].problem
+    compiled = [
+        Compiled(read_source(task, text, TRIAL), t.compilation) if t.compilation else None
+        for text, t in zip(texts, trials, strict=True)
+    ]
+    assert compiled[0] is not None, trials[0].problem
     with machine.bench(task, SCREENING) as bench:
-        itself = timed(bench, list(workloads.values()), base, [base])[0].workloads
+        own = BenchTimes(bench, workloads, compiled)
+        itself = own.measured(list(workloads.values()), [0]).timings[0].workloads
         floors = {t.workload: t.floor for t in itself if t.floor is not None}
-        candidates = candidates_of(works, floors, facts.attributes["sm_count"])
-        where = places(
-            [d.choices for d in space.dimensions], [list(t.settings.values()) for t in trials]
-        )
-        full = _measured_all(bench, workloads, base, trials, candidates, seconds)
+        candidates = candidates_of(trials, floors, facts.attributes["sm_count"])
+        where = places([d.choices for d in space.dimensions], [list(s.values()) for s in settings])
+        full = _measured_all(BenchTimes(bench, workloads, compiled), candidates, seconds)
         bench.renew()
-        own = GpuTimes(bench, workloads, base, trials)
         begun = time.monotonic()
         searched = search(candidates, where, own)
         searched_in = time.monotonic() - begun
@@ -130,18 +134,23 @@ def _task(machine: gpu.Machine, name: str, seconds: float, *, every: bool) -> di
         bench.options = FINAL
         by_full = _as_searched(candidates, full)
         chosen = tuple(dict.fromkeys((0, *finalists(searched), *finalists(by_full))))
-        retimed = _retimed(bench, workloads, trials, chosen)
+        retimed = _retimed(own, chosen)
     return {
         "dimensions": msgspec.to_builtins(space.dimensions),
-        "settings": [dict(t.settings) for t in trials],
+        "settings": [dict(s) for s in settings],
         "problems": {str(i): t.problem for i, t in enumerate(trials) if t.problem},
         "floors": msgspec.to_builtins(floors),
         "predicted_us": {
             c.workload: {str(t): us for t, us in c.predicted_us.items()} for c in candidates
         },
-        "base_us": full.base_us,
-        "times": {w: msgspec.to_builtins(list(t.values())) for w, t in full.found.items()},
-        "search_times": {w: msgspec.to_builtins(list(t.values())) for w, t in own.found.items()},
+        "base_us": {
+            w: min(t.us * t.speedup for t in found.values() if t.valid)
+            for w, found in full.times.found.items()
+        },
+        "times": {w: msgspec.to_builtins(list(t.values())) for w, t in full.times.found.items()},
+        "search_times": {
+            w: msgspec.to_builtins(list(t.values())) for w, t in own.times.found.items()
+        },
         "chosen": {s.workload: s.best for s in searched},
         "best_of_full": {s.workload: s.best for s in by_full},
         "retimed": retimed,
@@ -150,18 +159,40 @@ def _task(machine: gpu.Machine, name: str, seconds: float, *, every: bool) -> di
     }
 
 
+@dataclass
+class BenchTimes:
+    """Times of trials by one bench (`lab/tuning/search.py`'s Times)."""
+
+    bench: Bench
+    workloads: Mapping[str, Workload]
+    compiled: Sequence[Compiled | None]
+    times: Times = field(default_factory=Times)
+
+    def of(self, workload: str, trials: Sequence[int]) -> Mapping[int, float | None]:
+        """Measures some trials together, and keeps their times."""
+        named = self.workloads[workload]
+        return self.times.keep(workload, asyncio.run(time_batch(self._measure, named, 0, trials)))
+
+    def measured(self, workloads: Sequence[Workload], trials: Sequence[int]) -> TrialTimings:
+        """Trials against the first, by the bench's options."""
+        found = [self.compiled[trial] for trial in (0, *trials)]
+        base, *others = (one for one in found if one is not None)
+        return time_trials(self.bench, workloads, base, others)
+
+    async def _measure(
+        self, workloads: Sequence[Workload], base: int, trials: Sequence[int], *, final: bool
+    ) -> TrialTimings:
+        assert not base, "all are timed against the first"
+        assert not final, "these are first times"
+        return self.measured(workloads, trials)
+
+
 def _measured_all(
-    bench: Bench,
-    workloads: Mapping[str, Workload],
-    base: Any,
-    trials: Sequence[Trial],
-    candidates: Sequence[Candidates],
-    seconds: float,
-) -> GpuTimes:
+    times: BenchTimes, candidates: Sequence[Candidates], seconds: float
+) -> BenchTimes:
     """Every trial of every workload, or as many as the time allows, drawn at random: the model
     must not choose what it is compared with.
     """
-    times = GpuTimes(bench, workloads, base, trials)
     draw = random.Random(0)
     orders = {
         c.workload: draw.sample(list(c.predicted_us), len(c.predicted_us)) for c in candidates
@@ -175,30 +206,31 @@ def _measured_all(
     return times
 
 
-def _as_searched(candidates: Iterable[Candidates], full: GpuTimes) -> tuple[Searched, ...]:
+def _rows(times: Times) -> dict[str, Any]:
+    return {w: msgspec.to_builtins(list(found.values())) for w, found in times.found.items()}
+
+
+def _as_searched(candidates: Iterable[Candidates], full: BenchTimes) -> tuple[Searched, ...]:
     found = []
     for one in candidates:
-        times = full.found.get(one.workload, {})
+        times = full.times.found.get(one.workload, {})
         us = {t: x.us for t, x in times.items() if x.valid}
         found.append(Searched(one.workload, us, len(times), len(one.predicted_us), 0.0))
     return tuple(found)
 
 
-def _retimed(
-    bench: Bench, workloads: Mapping[str, Workload], trials: Sequence[Trial], chosen: Sequence[int]
-) -> dict[str, list[dict[str, Any]]]:
+def _retimed(times: BenchTimes, chosen: Sequence[int]) -> dict[str, list[dict[str, Any]]]:
     """Final times of the chosen trials on each workload, all against the base in one call."""
-    compiled = [c for t in chosen if (c := trials[t].compiled) is not None]
     found = {}
-    for name, workload in workloads.items():
-        timings = timed(bench, [workload], compiled[0], compiled[1:])
+    for name, workload in times.workloads.items():
+        timings = times.measured([workload], chosen[1:]).timings if chosen[1:] else ()
         base_us = timings[0].workloads[0].cold.base_us if timings else 0.0
-        times = [TrialTime(chosen[0], base_us, 1.0, 1.0, 1.0)]
-        times += [
+        rows = [TrialTime(chosen[0], base_us, 1.0, 1.0, 1.0)]
+        rows += [
             trial_time(t, timing.workloads[0], base_us)
-            for t, timing in zip(chosen[1:], timings, strict=True)
+            for t, timing in zip(chosen[1:], timings, strict=False)
         ]
-        found[name] = msgspec.to_builtins(times)
+        found[name] = msgspec.to_builtins(rows)
     return found
 
 

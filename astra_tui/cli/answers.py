@@ -239,6 +239,10 @@ class TuneAnswer(Answer, frozen=True):
     parts: tuple[TunedPart, ...]
     dropped: dict[str, str]
     """Settings that won somewhere and serve nothing, with the reason."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs of those that timed the trials."""
+    gpu_seconds: float = 0.0
+    """How long trials had a GPU to themselves, of all GPUs."""
     timing: Timing | None = None
     """The result against the source; null where nothing was better."""
     out: str = ""

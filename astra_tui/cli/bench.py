@@ -19,7 +19,6 @@ from astra_tui.cli.timed_sources import (
     OpenGpu,
     checked,
     chosen_workloads,
-    environment_of,
     open_for_timing,
     refuse_emulator,
     source_entry,
@@ -88,7 +87,7 @@ def run(options: Options) -> int:
     wanted = _wanted(options)
     refuse_emulator(options.device)
     with open_for_timing(wanted.task, options.device) as opened:
-        environment = environment_of(opened.gpu.facts, opened.compiler)
+        environment = opened.environment
         reports = checked(wanted.task, wanted.named, wanted.sources, opened, quiet=options.json)
         timings: tuple[Timing, ...] = ()
         if all(r.verdict is CheckVerdict.PASSED for r in reports):

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from astra_tui.cli.check import check_source, print_check
 from astra_tui.cli.command import flag
 from astra_tui.cli.exit_codes import UnavailableHere
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from astra_tui.lab.compiler import Compiler
     from astra_tui.lab.on_gpu.opening import Gpu
     from astra_tui.model.check import CheckReport
+    from astra_tui.model.gpu import GpuIdentity
     from astra_tui.model.task import KernelTask, Workload
     from astra_tui.model.timing import Timing
     from astra_tui.sessions.comparison import Sides
@@ -54,6 +53,11 @@ class OpenGpu:
     compiler: Compiler
     oracle: Oracle
 
+    @property
+    def environment(self) -> BenchEnvironment:
+        """On what is measured."""
+        return environment_of(self.gpu.facts, self.gpu.identify(), self.compiler.identify())
+
 
 def chosen_workloads(task: KernelTask, names: Sequence[str]) -> tuple[Workload, ...]:
     """The named workloads, or all. Raises UserError for one that the task does not have."""
@@ -74,6 +78,20 @@ def refuse_emulator(device: str) -> None:
         )
 
 
+def gpu_for_timing(device: str) -> str:
+    """The GPU that a name means. Raises UnavailableHere where there is none."""
+    from astra_tui.lab.devices import choose_device
+
+    try:
+        return choose_device("cuda" if device == AUTO_DEVICE else device).name
+    except UserError as error:
+        raise _nothing_timed(error) from None
+
+
+def _nothing_timed(error: UserError) -> UnavailableHere:
+    return UnavailableHere(f"nothing can be timed here: {error.message}", hint=_COUNT)
+
+
 @contextmanager
 def open_for_timing(task: KernelTask, device: str) -> Iterator[OpenGpu]:
     """Raises UnavailableHere where there is no such GPU, or no compiler."""
@@ -86,8 +104,7 @@ def open_for_timing(task: KernelTask, device: str) -> Iterator[OpenGpu]:
             name = "cuda" if device == AUTO_DEVICE else device
             opened = stack.enter_context(open_device(name, compiler))
         except UserError as error:
-            text = f"nothing can be timed here: {error.message}"
-            raise UnavailableHere(text, hint=_COUNT) from None
+            raise _nothing_timed(error) from None
         assert opened.gpu is not None, "a device of this name is a GPU"
         oracle = stack.enter_context(open_oracle(task, opened.gpu))
         yield OpenGpu(opened.gpu, _cuda(opened.device), compiler, oracle)
@@ -100,20 +117,15 @@ def _cuda(device: object) -> CudaDevice:
     return device
 
 
-def environment_of(facts: DeviceFacts, compiler: Compiler) -> BenchEnvironment:
+def environment_of(facts: DeviceFacts, identity: GpuIdentity, compiler: str) -> BenchEnvironment:
     """On what is measured."""
     import astra_tui
     from astra_tui.cli.answers import BenchEnvironment
-    from astra_tui.gpu.nvml import GpuReader
 
-    with GpuReader(facts.uuid) as reader:
-        identity = reader.identity()
-    if identity.name is None:  # The driver tells the name where NVML tells nothing.
-        identity = replace(identity, name=facts.name)
     return BenchEnvironment(
         device=f"cuda:{facts.ordinal}",
         gpu=identity,
-        compiler=compiler.identify(),
+        compiler=compiler,
         arch=facts.arch,
         version=astra_tui.__version__,
     )

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from astra_tui import plain
-from astra_tui.cli.check import find_source, read_text
+from astra_tui.cli.check import find_source, print_check, read_text
 from astra_tui.cli.command import Options, argument, command, flag
-from astra_tui.cli.exit_codes import ExitCode, KernelFailed, worst
-from astra_tui.cli.flags import JSON
+from astra_tui.cli.exit_codes import ExitCode, KernelFailed, UnavailableHere, worst
+from astra_tui.cli.flags import JSON, WORKERS, chosen_seed
 from astra_tui.cli.timed_sources import (
     GPU,
     WORKLOADS,
-    OpenGpu,
-    checked,
     chosen_workloads,
     environment_of,
-    open_for_timing,
+    gpu_for_timing,
     refuse_emulator,
 )
 from astra_tui.model.errors import UserError
 
 if TYPE_CHECKING:
     from astra_tui.cli.answers import BenchEnvironment, TuneAnswer, TunedPart
+    from astra_tui.engine.lab import Lab
     from astra_tui.lab.tuning.portfolio import Part
-    from astra_tui.lab.tuning.tuner import Tuned, Tuner
+    from astra_tui.lab.tuning.tuner import Tuned
     from astra_tui.model.task import KernelTask, Workload
-    from astra_tui.model.timing import Timing
     from astra_tui.present.document import Block
+    from astra_tui.workers import Workers
 
 _SHARE = 0.1
+_FIRST_GPU = "cuda:0"
+"""What a worker calls its own."""
 
 
 @command(
@@ -53,11 +55,15 @@ _SHARE = 0.1
     ),
     WORKLOADS,
     GPU,
+    *WORKERS,
     JSON,
 )
 def run(options: Options) -> int:
     """Sweeps, writes the result, prints what it consists of, or one JSON object."""
-    from astra_tui.model.check import CheckVerdict
+    import asyncio
+
+    from astra_tui.cli.devices import asked_workers, fetch_upstream
+    from astra_tui.engine.lab import LabFailed
     from astra_tui.model.task import find_task
 
     task = find_task(options.task)
@@ -68,112 +74,125 @@ def run(options: Options) -> int:
     if not 0 < options.share <= 1:
         raise UserError("--share is more than 0 and at most 1")
     refuse_emulator(options.device)
-    with open_for_timing(task, options.device) as opened:
-        (report,) = checked(task, options.task, [(file, text)], opened, quiet=options.json)
-        if report.verdict is not CheckVerdict.PASSED:
-            return worst([report.verdict])
-        environment = environment_of(opened.gpu.facts, opened.compiler)
-        answer, made = _tuned(task, text, workloads, opened, environment, options)
-        if made != text:
-            (report,) = checked(task, options.task, [(out, made)], opened, quiet=options.json)
-    code = worst([report.verdict])
-    kept = code is ExitCode.OK and made != text
-    if kept:
-        out.write_text(made, encoding="utf-8")
-    answer = replace(answer, exit_code=int(code), out=str(out) if kept else "")
+    fetch_upstream(task)
+    with asked_workers(options) as workers:
+        device = _FIRST_GPU if workers is not None else gpu_for_timing(options.device)
+        tuning = _Tuning(task, (file, text), out, workloads, device, workers, options)
+        try:
+            answer = asyncio.run(tuning.carry_out())
+        except LabFailed as error:
+            raise UnavailableHere(str(error), hint="see: astra-tui doctor") from None
+    if answer is None:
+        return int(tuning.code)
     plain.print_answer(answer, options.json, lambda: _blocks(answer, (file.name, out.name)))
-    return code
+    return answer.exit_code
 
 
-def _tuned(
-    task: KernelTask,
-    text: str,
-    workloads: tuple[Workload, ...],
-    opened: OpenGpu,
-    environment: BenchEnvironment,
-    options: Options,
-) -> tuple[TuneAnswer, str]:
-    """What was found, and the source that it makes."""
-    from astra_tui.lab import compiler as compilers
-    from astra_tui.lab.on_gpu.bench import Bench
-    from astra_tui.lab.on_gpu.measuring import MeasurementFailed
-    from astra_tui.lab.on_gpu.workload import compile_source
-    from astra_tui.lab.tuning.search import places, result_of
-    from astra_tui.lab.tuning.sweep import SCREENING
-    from astra_tui.lab.tuning.trials import compile_trials
-    from astra_tui.lab.tuning.tuner import Tuner
-    from astra_tui.playbook import Evidence
-    from astra_tui.playbook.space import space_of
+@dataclass
+class _Tuning:
+    """A sweep with all that comes before and after it, in the processes of a lab."""
 
-    facts, compiler = opened.gpu.facts, opened.compiler
-    space = space_of(text, Evidence(task, device=environment.device, arch=facts.arch))
-    if len(space.settings()) < 2:
-        raise UserError("there is nothing to sweep", hint="declare 'tune NAME = VALUE in A, B'")
-    trials = compile_trials(
-        task,
-        facts.attributes,
-        space.sources(),
-        lambda: compilers.Compiler(arch=facts.arch, upstream=compiler.upstream),
-    )
-    opened.device.close()  # The process that measures has the GPU to itself.
-    choices = [d.choices for d in space.dimensions]
-    where = places(choices, [list(t.settings.values()) for t in trials])
-    told = (lambda _: None) if options.json else plain.note
-    try:
-        with Bench(task, facts, opened.gpu.tools, opened.oracle, SCREENING) as bench:
-            tuner = Tuner(task, bench, workloads, trials, where)
-            tuned = result_of(tuner.tune(options.share), told)
-            made = _joined(task, text, tuner, tuned)
-            compiled = (
-                compile_source(task, compiler, facts.attributes, source, name)
-                for source, name in ((text, "the source"), (made, "the result"))
-            )
-            timing = tuner.against(*compiled) if made != text else None
-    except MeasurementFailed as error:
-        raise KernelFailed(f"the measurement failed on workload {error}") from None
-    return _answer(environment, tuner, tuned, timing), made
+    task: KernelTask
+    source: tuple[Path, str]
+    out: Path
+    workloads: tuple[Workload, ...]
+    device: str
+    workers: Workers | None
+    options: Options
+    code: ExitCode = ExitCode.OK
+    """What the last check comes to."""
 
+    async def carry_out(self) -> TuneAnswer | None:
+        """Writes what is better, and passes its check; None for a source that does not pass."""
+        from astra_tui.engine.lab import Lab
 
-def _joined(task: KernelTask, text: str, tuner: Tuner, tuned: Tuned) -> str:
-    """The result's source; the given one where nothing is better."""
-    from astra_tui.lab.tuning.portfolio import words
-    from astra_tui.lab.tuning.tuner import OWN
-    from astra_tui.playbook.portfolio import Part, joined
+        lab = Lab(self.task, self.device, seed=chosen_seed(None), workers=self.workers)
+        try:
+            return await self._carried_out(lab)
+        finally:
+            lab.close()
 
-    found = tuned.portfolio
-    if found.default == OWN and not found.parts:
-        return text
-    parts = [Part(p.condition, tuner.trials[p.trial].text, words(p)) for p in found.parts]
-    return joined(task, tuner.trials[found.default].text, parts)
+    async def _carried_out(self, lab: Lab) -> TuneAnswer | None:
+        import asyncio
+
+        from astra_tui.engine.rerun import time_pair
+        from astra_tui.engine.sweeping import join, tune
+        from astra_tui.lab.requests import NamedSource, ReadGpu
+        from astra_tui.lab.tuning.tuner import OWN
+        from astra_tui.playbook import Evidence
+        from astra_tui.playbook.space import space_of
+
+        file, text = self.source
+        if not await self._passes(lab, file, text):
+            return None
+        read = await lab.one(ReadGpu())
+        environment = environment_of(read.facts, read.identity, read.compiler)
+        evidence = Evidence(self.task, device=environment.device, arch=environment.arch)
+        space = await asyncio.to_thread(space_of, text, evidence)
+        if len(space.settings()) < 2:
+            raise UserError("there is nothing to sweep", hint="declare 'tune NAME = VALUE in A, B'")
+        sources = await asyncio.to_thread(space.sources)
+        told = (lambda _: None) if self.options.json else plain.note
+        try:
+            tuned = await tune(lab, space, sources, self.workloads, self.options.share, told=told)
+        except UserError as error:
+            raise KernelFailed(f"the measurement failed: {error.describe()}") from None
+        made, timing = text, None
+        if tuned.portfolio.default != OWN or tuned.portfolio.parts:
+            made = join(self.task, sources, tuned.portfolio)
+        if made != text and await self._passes(lab, self.out, made):
+            base, candidate = NamedSource(text, file.name), NamedSource(made, self.out.name)
+            names = tuple(w.name for w in self.workloads)
+            timing = await time_pair(lab, base, candidate, names)
+            self.out.write_text(made, encoding="utf-8")
+        out = str(self.out) if timing is not None else ""
+        answer = _answer(self.task, environment, [s for s, _ in sources], tuned)
+        return replace(answer, exit_code=int(self.code), out=out, timing=timing)
+
+    async def _passes(self, lab: Lab, file: Path, text: str) -> bool:
+        from astra_tui.engine.rerun import check
+        from astra_tui.lab.requests import NamedSource
+        from astra_tui.model.check import CheckVerdict
+
+        done = await check(lab, NamedSource(text, str(file)))
+        self.code = worst([done.report.verdict])
+        if done.report.verdict is CheckVerdict.PASSED:
+            return True
+        if not self.options.json:
+            print_check(self.task, self.options.task, replace(done.report, cases=done.results))
+        return False
 
 
 def _answer(
-    environment: BenchEnvironment, tuner: Tuner, tuned: Tuned, timing: Timing | None
+    task: KernelTask,
+    environment: BenchEnvironment,
+    settings: Sequence[Mapping[str, int]],
+    tuned: Tuned,
 ) -> TuneAnswer:
     from astra_tui.cli.answers import TuneAnswer
 
-    found, trials = tuned.portfolio, tuner.trials
+    found = tuned.portfolio
     return TuneAnswer(
         exit_code=0,
-        task=tuner.task.name,
+        task=task.name,
         environment=environment,
-        sources=len(trials),
-        trials=sum(s.candidates for s in tuned.searched),
-        timed=sum(s.tried for s in tuned.searched),
-        default=dict(trials[found.default].settings),
-        parts=tuple(_part(tuner, part) for part in found.parts),
-        dropped={_words(trials[t].settings): why for t, why in found.dropped.items()},
-        timing=timing,
+        sources=len(settings),
+        trials=tuned.trials,
+        timed=tuned.timed,
+        gpus=tuned.gpus,
+        gpu_seconds=tuned.gpu_seconds,
+        default=dict(settings[found.default]),
+        parts=tuple(_part(settings[part.trial], part) for part in found.parts),
+        dropped={_words(settings[t]): why for t, why in found.dropped.items()},
     )
 
 
-def _part(tuner: Tuner, part: Part) -> TunedPart:
+def _part(settings: Mapping[str, int], part: Part) -> TunedPart:
     from astra_tui.cli.answers import TunedPart
     from astra_tui.lab.tuning.portfolio import words
     from astra_tui.model.launch import print_expression
 
-    settings = dict(tuner.trials[part.trial].settings)
-    return TunedPart(print_expression(part.condition), settings, words(part))
+    return TunedPart(print_expression(part.condition), dict(settings), words(part))
 
 
 def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
@@ -182,6 +201,7 @@ def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     from astra_tui.present.timing import CaveatMarks, Names, timing_blocks
 
     rows = {"timed": f"{answer.timed} of {answer.trials} trials"}
+    rows |= {"on": f"{len(answer.gpus)} GPUs"} if len(answer.gpus) > 1 else {}
     rows |= {f"when {p.condition}": f"{_words(p.settings)}; {p.gains}" for p in answer.parts}
     rows |= {"otherwise" if answer.parts else "everywhere": _words(answer.default)}
     rows |= {f"not kept: {settings}": why for settings, why in answer.dropped.items()}

@@ -23,7 +23,6 @@ from astra_tui.cli.timed_sources import (
     OpenGpu,
     checked,
     chosen_workloads,
-    environment_of,
     open_for_timing,
     refuse_emulator,
     source_entry,
@@ -60,7 +59,7 @@ def time_yardsticks(options: Options) -> int:
     workloads = chosen_workloads(task, options.workload)
     refuse_emulator(options.device)
     with open_for_timing(task, options.device) as opened:
-        environment = environment_of(opened.gpu.facts, opened.compiler)
+        environment = opened.environment
         shipped = _shipped(task, opened)
         reports = checked(task, options.task, sources, opened, quiet=options.json)
         chains: tuple[ChainTimes, ...] = ()

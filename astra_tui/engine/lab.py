@@ -20,14 +20,12 @@ from astra_tui.lab.requests import (
     Check,
     Compile,
     Compiled,
-    CompileTrials,
     Disassemble,
     NamedSource,
     Profile,
     ReadHardware,
     Rest,
     Sanitize,
-    Sweep,
     Time,
     TimedWorkload,
     TimeShipped,
@@ -41,7 +39,6 @@ from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Progress, Timing
-from astra_tui.model.tuning import SweepProgress, Swept
 from astra_tui.model.verdict import Profiled
 from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.processes.child import (
@@ -115,6 +112,23 @@ class Lab:
     def has_times(self) -> bool:
         """Whether the device gives times."""
         return self.device != EMULATOR
+
+    @property
+    def jobs_at_once(self) -> int:
+        """How many processes work at a time, next to those that time: of workers alone."""
+        return self._workers.slots if self._workers is not None else 1
+
+    @property
+    def timings_at_once(self) -> int:
+        """On how many GPUs is measured at a time."""
+        return max(1, self._workers.gpus) if self._workers is not None else 1
+
+    @property
+    def without_device(self) -> Lab:
+        """Where work is done that needs no device, and may be far from it."""
+        if self._workers is None:
+            return self
+        return Lab(self.task, EMULATOR, seed=self.seed, workers=self._workers)
 
     @property
     def idle(self) -> tuple[AnyChild, ...]:
@@ -328,21 +342,6 @@ class OpenedSource:
         """
         async with self.lab.alone_on_gpu() as idle:
             request = Time(base, self.source, final, workloads, idle)
-            async for step in self.lab.ask(request, timed=True):
-                yield step
-
-    async def sweep(
-        self,
-        base: NamedSource,
-        trials: tuple[tuple[dict[str, int], str], ...],
-        dimensions: tuple[tuple[int, ...], ...],
-        share: float,
-    ) -> AsyncIterator[SweepProgress | Swept]:
-        """Sweeps it over its trials, see `lab/requests.py`. Raises UserError where it cannot be."""
-        async for compiling in self.lab.ask(CompileTrials(base, trials)):
-            yield compiling
-        async with self.lab.alone_on_gpu() as idle:
-            request = Sweep(base, self.source, trials, dimensions, share, idle)
             async for step in self.lab.ask(request, timed=True):
                 yield step
 

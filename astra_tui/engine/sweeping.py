@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from astra_tui.engine.candidate_steps import ProposalId, named_source
-from astra_tui.engine.lab import Lab
+from astra_tui.engine.candidate_steps import ProposalId
+from astra_tui.engine.concurrency import FirstErrorGroup
+from astra_tui.engine.lab import Lab, LabEnded
 from astra_tui.engine.record import Record
+from astra_tui.gpu.messages import DeviceFacts
+from astra_tui.lab.requests import (
+    CompiledTrial,
+    CompileTrials,
+    ReadGpu,
+    TimeTrials,
+    TrialSource,
+    TrialTimings,
+)
+from astra_tui.lab.tuning.portfolio import Portfolio
+from astra_tui.lab.tuning.portfolio import words as gains_of
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import StageBegan, SweepAdvanced, SweepFinished
-from astra_tui.model.launch.expression_parser import parse_expression
-from astra_tui.model.task import KernelTask
-from astra_tui.model.tuning import Swept, SweptCandidate
+from astra_tui.model.launch import print_expression
+from astra_tui.model.task import KernelTask, Workload
+from astra_tui.model.tuning import SweptCandidate
 from astra_tui.playbook.api import Evidence
 from astra_tui.playbook.portfolio import Part, joined
 from astra_tui.playbook.space import Space, space_of
+
+if TYPE_CHECKING:
+    from astra_tui.lab.tuning.tuner import Tuned
+
+_LEAST_TEXTS = 4
+"""So many sources are compiled together at least: a compiler has to start."""
 
 
 async def sweep_candidate(
@@ -46,32 +67,104 @@ async def _swept(
     text = record.store.get(candidate)
     space = await asyncio.to_thread(space_of, text, evidence)
     trials = await asyncio.to_thread(space.sources)
-    sweep = lab.open(named_source(record, candidate)).sweep(
-        named_source(record, base),
-        tuple((dict(settings), source) for settings, source in trials),
-        tuple(d.choices for d in space.dimensions),
-        share,
-    )
-    found: Swept | None = None
-    async for step in sweep:
-        if isinstance(step, Swept):
-            found = step
-        else:
-            record.emit(SweepAdvanced(candidate, step.text))
-    assert found is not None
-    counts = found.trials, found.timed, found.gpu_seconds
-    if not found.parts and found.default in (0, len(trials)):
-        return SweptCandidate("nothing is better than the source", "", *counts)
     sources = [*trials, ({}, record.store.get(base))]
-    made, summary = await asyncio.to_thread(_joined, evidence.task, space, sources, found)
+    tuned = await tune(
+        lab, space, sources, lab.task.workloads, share, rivals=1,
+        told=lambda text: record.emit(SweepAdvanced(candidate, text)),
+    )  # fmt: skip
+    counts = tuned.trials, tuned.timed, tuned.gpu_seconds, tuned.gpus
+    if not tuned.portfolio.parts and tuned.portfolio.default in (0, len(trials)):
+        return SweptCandidate("nothing is better than the source", "", *counts)
+    made, summary = await asyncio.to_thread(_joined, evidence.task, space, sources, tuned.portfolio)
     return SweptCandidate(summary, record.store.put_source(made), *counts)
 
 
+async def tune(
+    lab: Lab,
+    space: Space,
+    sources: Sequence[tuple[Mapping[str, int], str]],
+    workloads: Sequence[Workload],
+    share: float,
+    *,
+    rivals: int = 0,
+    told: Callable[[str], None] = lambda _: None,
+) -> Tuned:
+    """Sweeps sources of a space with their settings, of which the first is the one that is tuned,
+    and so many of the last are `rivals` that are timed with the best.
+
+    They are compiled wherever a process is free, and measured on all GPUs of the lab. `told` hears
+    how far it is. Raises UserError where the first cannot be timed.
+    """
+    from astra_tui.lab.tuning.search import places
+    from astra_tui.lab.tuning.tuner import Tuner
+
+    facts = (await lab.one(ReadGpu())).facts
+    told(f"compiling {len(sources)} sources")
+    compiled = await _compiled(lab.without_device, facts, [text for _, text in sources])
+    own = len(sources) - rivals
+    where = places(
+        [d.choices for d in space.dimensions], [list(s.values()) for s, _ in sources[:own]]
+    )
+    timed = [(text, one) for (_, text), one in zip(sources, compiled, strict=True)]
+    tuner = Tuner(
+        lab.task, facts, tuple(workloads), compiled[:own], where, _TimesTrials(lab, timed),
+        compiled[own:], lab.timings_at_once, told,
+    )  # fmt: skip
+    return await tuner.tune(share)
+
+
+async def _compiled(lab: Lab, facts: DeviceFacts, texts: Sequence[str]) -> list[CompiledTrial]:
+    """By one process of this machine with all its processors, or by many workers with one each."""
+    at_once = lab.jobs_at_once
+    count = max(_LEAST_TEXTS, -(-len(texts) // (2 * at_once))) if at_once > 1 else len(texts)
+    pieces = [texts[first : first + count] for first in range(0, len(texts), count)]
+
+    async def of(piece: Sequence[str]) -> list[CompiledTrial]:
+        processes = 1 if at_once > 1 else 0
+        request = CompileTrials(tuple(piece), facts.arch, facts.attributes, processes)
+        return [trial async for trial in lab.ask(request)]
+
+    async with FirstErrorGroup() as group:
+        tasks = [group.create_task(of(piece)) for piece in pieces]
+    return [trial for task in tasks for trial in task.result()]
+
+
+@dataclass(frozen=True)
+class _TimesTrials:
+    """Has a lab time the trials of a sweep, by number (`lab/tuning/sweep.py`)."""
+
+    lab: Lab
+    trials: Sequence[tuple[str, CompiledTrial]]
+    """Texts with what they compiled to."""
+    sweep: str = field(default_factory=lambda: uuid4().hex)
+
+    async def __call__(
+        self, workloads: Sequence[Workload], base: int, trials: Sequence[int], *, final: bool
+    ) -> TrialTimings:
+        """The timings, all on one GPU. A trial that ends its process has none."""
+        async with self.lab.alone_on_gpu() as idle:
+            request = TimeTrials(
+                self._source(base), tuple(map(self._source, trials)), tuple(workloads),
+                f"{self.sweep} {final}", final, idle,
+            )  # fmt: skip
+            try:
+                (found,) = [reply async for reply in self.lab.ask(request, timed=True)]
+            except LabEnded as error:
+                return TrialTimings((), 0.0, error.message)
+        return found
+
+    def _source(self, number: int) -> TrialSource:
+        text, trial = self.trials[number]
+        if trial.compilation is None:
+            raise UserError(trial.problem)
+        return TrialSource(text, trial.compilation)
+
+
 def _joined(
-    task: KernelTask, space: Space, sources: list[tuple[Mapping[str, int], str]], found: Swept
-) -> tuple[str, str]:
+    task: KernelTask, space: Space, sources: Sequence[tuple[Mapping[str, int], str]],
+    found: Portfolio,
+) -> tuple[str, str]:  # fmt: skip
     """The source that a sweep makes, and what it consists of. Raises CannotJoin."""
-    parts = [Part(parse_expression(p.condition), sources[p.trial][1], p.gains) for p in found.parts]
     own = {d.name: d.own for d in space.dimensions}
 
     def words(trial: int) -> str:
@@ -80,8 +173,19 @@ def _joined(
         named = ", ".join(f"{name} = {value}" for name, value in changed.items())
         return named or ("as before" if settings else "the round's base")
 
-    lines = [f"{words(p.trial)} when {p.condition} ({p.gains})" for p in found.parts]
+    lines = [
+        f"{words(p.trial)} when {print_expression(p.condition)} ({gains_of(p)})"
+        for p in found.parts
+    ]
     summary = "; ".join(
         [*lines, f"otherwise {words(found.default)}" if lines else words(found.default)]
     )
-    return joined(task, sources[found.default][1], parts), summary
+    return join(task, sources, found), summary
+
+
+def join(
+    task: KernelTask, sources: Sequence[tuple[Mapping[str, int], str]], found: Portfolio
+) -> str:
+    """The source that a portfolio of some sources makes. Raises CannotJoin."""
+    parts = [Part(p.condition, sources[p.trial][1], gains_of(p)) for p in found.parts]
+    return joined(task, sources[found.default][1], parts)

@@ -6,6 +6,7 @@ from typing import Never
 
 import msgspec
 
+from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.model.audit import Outcome
 from astra_tui.model.check import Case, CaseResult, CheckReport
 from astra_tui.model.compilation import (
@@ -18,10 +19,12 @@ from astra_tui.model.compilation import (
 )
 from astra_tui.model.counters import NcuReport
 from astra_tui.model.findings import Acceptance, SanitizerReport
+from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.launch import LaunchPlan, print_plan
 from astra_tui.model.sass import Disassembly
+from astra_tui.model.task import Workload
 from astra_tui.model.timing import Progress, Timing, WorkloadTiming
-from astra_tui.model.tuning import SweepProgress, Swept
+from astra_tui.model.tuning import TrialWork
 from astra_tui.model.verdict import Profiled
 from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.processes.escapes import Targets
@@ -169,30 +172,70 @@ class Time(Request[Progress | TimedWorkload | Timing], frozen=True):
     idle_processes: tuple[int, ...] = ()
 
 
-class CompileTrials(Request[SweepProgress], frozen=True):
-    """Compiles the sources of a sweep into the cache, hundreds on a few processors."""
+class GpuRead(msgspec.Struct, frozen=True):
+    """A GPU as the driver and NVML tell of it, and the compiler of its process."""
 
-    silence = 3 * TIMING_SECONDS
+    facts: DeviceFacts
+    identity: GpuIdentity
+    compiler: str
 
-    base: NamedSource
-    trials: tuple[tuple[dict[str, int], str], ...]
+
+class ReadGpu(Request[GpuRead], frozen=True):
+    """What the GPU is. Raises UserError where there is none."""
 
 
-class Sweep(Request[SweepProgress | Swept], frozen=True):
-    """Sweeps a source that passed its check by timing.
+class CompiledTrial(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A source of a sweep, with what it launches on each workload that its plan does not refuse;
+    or the `problem` for which it cannot be tried.
+    """
 
-    `trials` are its variants with their settings, the source itself first, and `dimensions` the
-    values that each setting can have. `base` is what it was made from: it stands with the best.
-    `CompileTrials` comes before, so that all are compiled when the GPU is held.
+    problem: str = ""
+    compilation: Compilation | None = None
+    works: dict[str, TrialWork] = {}
+
+
+class CompileTrials(Request[CompiledTrial], frozen=True):
+    """Compiles sources of a sweep for a GPU of an architecture, which need not be here; one answer
+    for each, in their order. `processes` do it, 0: one a processor.
     """
 
     silence = 3 * TIMING_SECONDS
 
-    base: NamedSource
-    source: NamedSource
-    trials: tuple[tuple[dict[str, int], str], ...]
-    dimensions: tuple[tuple[int, ...], ...]
-    share: float
+    texts: tuple[str, ...]
+    arch: str
+    attributes: dict[str, int]
+    processes: int = 0
+
+
+class TrialSource(msgspec.Struct, frozen=True):
+    """A source that is compiled."""
+
+    text: str
+    compilation: Compilation
+
+
+class TrialTimings(msgspec.Struct, frozen=True):
+    """One timing for each trial, or why there is none; `seconds` with the GPU to itself."""
+
+    timings: tuple[Timing, ...]
+    seconds: float
+    problem: str = ""
+
+
+class TimeTrials(Request[TrialTimings], frozen=True):
+    """Times trials of a sweep against a base of theirs, on workloads that need not be the task's.
+
+    The process that measures is a fresh one, unless it is that of the trials before with this
+    `process`. `final` times take longer, and are those that count.
+    """
+
+    silence = 3 * TIMING_SECONDS
+
+    base: TrialSource
+    trials: tuple[TrialSource, ...]
+    workloads: tuple[Workload, ...]
+    process: str
+    final: bool = False
     idle_processes: tuple[int, ...] = ()
 
 
@@ -256,8 +299,9 @@ LabRequest = (
     | Disassemble
     | ReadHardware
     | Time
+    | ReadGpu
     | CompileTrials
-    | Sweep
+    | TimeTrials
     | TimeShipped
     | Rest
     | TryEscapes

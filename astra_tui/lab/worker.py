@@ -6,7 +6,6 @@ It is started by the engine and can be killed at any time.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import lru_cache
@@ -30,7 +29,7 @@ from astra_tui.lab.explain.sass import disassemble
 from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
 from astra_tui.lab.on_gpu.hardware_counters import read_source_counters
 from astra_tui.lab.on_gpu.measuring import Chain, MeasurementFailed, Options
-from astra_tui.lab.on_gpu.opening import open_oracle
+from astra_tui.lab.on_gpu.opening import Gpu, open_oracle
 from astra_tui.lab.on_gpu.sanitizing import sanitize_source
 from astra_tui.lab.on_gpu.workload import Compiled as Launchable
 from astra_tui.lab.on_gpu.workload import compile_source
@@ -42,35 +41,34 @@ from astra_tui.lab.requests import (
     CompileTrials,
     Disassemble,
     Escapes,
+    GpuRead,
     LabRequest,
     NamedSource,
     Profile,
+    ReadGpu,
     ReadHardware,
     Rest,
     Sanitize,
     Sanitized,
-    Sweep,
     Time,
     TimedWorkload,
     TimeShipped,
+    TimeTrials,
+    TrialTimings,
     TryEscapes,
 )
-from astra_tui.lab.tuning.portfolio import words
-from astra_tui.lab.tuning.search import places
-from astra_tui.lab.tuning.trials import Trial, compile_trials
-from astra_tui.lab.tuning.tuner import Tuner
+from astra_tui.lab.tuning.sweep import FINAL, SCREENING, time_trials
+from astra_tui.lab.tuning.trials import TRIAL, compile_trials
 from astra_tui.lab.upstream import task_headers, user_packages
 from astra_tui.lab.yardsticks import NotBuilt, open_yardsticks
 from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
 from astra_tui.model.check import CaseResult, CheckReport
 from astra_tui.model.compilation import describe_errors
 from astra_tui.model.errors import UserError
-from astra_tui.model.launch import print_expression
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.task import KernelTask, Workload, load_task
 from astra_tui.model.task.yardstick import load_yardsticks
 from astra_tui.model.timing import Progress
-from astra_tui.model.tuning import ServedSizes, SweepProgress, Swept
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShippedTimes
 from astra_tui.processes.escapes import try_escapes
 from astra_tui.processes.exit_with_parent import exit_with_parent
@@ -94,6 +92,8 @@ class _Worker:
             task, opened.device, compiler, oracle, emulator_check=self.emulator_check
         )
         self._bench: Bench | None = None
+        self._trials = ""
+        """The sweep whose trials it timed last; "" after anything else."""
         self._open = lru_cache(KEPT_SOURCES)(self._read)
 
     def answer(self, request: LabRequest) -> Replies:
@@ -115,11 +115,13 @@ class _Worker:
                 yield self._disassemble(self._open(source))
             case Time():
                 yield from self._time(request)
+            case ReadGpu():
+                gpu = self._gpu
+                yield GpuRead(gpu.facts, gpu.identify(), self.compiler.identify())
             case CompileTrials():
-                yield SweepProgress(f"compiling {len(request.trials)} sources")
-                self._compiled_trials(request)
-            case Sweep():
-                yield from self._sweep(request)
+                yield from self._compile_trials(request)
+            case TimeTrials():
+                yield self._time_trials(request)
             case TimeShipped():
                 yield from self._time_shipped(request)
             case ReadHardware(source, name):
@@ -147,35 +149,22 @@ class _Worker:
         except MeasurementFailed as error:
             raise UserError(str(error), file=request.source.file) from None
 
-    def _compiled_trials(self, request: CompileTrials | Sweep) -> tuple[Trial, ...]:
-        """The trials of a sweep, and last what they were made from."""
-        gpu, upstream = self.opened.gpu, self.compiler.upstream
-        if gpu is None:
-            raise UserError("the emulator gives no times")
-        arch = gpu.facts.arch
-        return compile_trials(
-            self.task, self.opened.device.attributes, (*request.trials, ({}, request.base.text)),
-            lambda: Compiler(arch=arch, upstream=upstream),
+    def _compile_trials(self, request: CompileTrials) -> Replies:
+        arch, upstream = request.arch, self.compiler.upstream
+        yield from compile_trials(
+            self.task, request.attributes, request.texts,
+            lambda: Compiler(arch=arch, upstream=upstream), request.processes,
         )  # fmt: skip
 
-    def _sweep(self, request: Sweep) -> Replies:
-        task, bench = self.task, self._opened_bench()
+    def _time_trials(self, request: TimeTrials) -> TrialTimings:
+        bench = self._opened_bench(request.process)
         bench.idle_processes = request.idle_processes
-        *trials, base = self._compiled_trials(request)
-        where = places(request.dimensions, [list(t.settings.values()) for t in trials])
-        bench.options = Options()
-        bench.renew()
-        tuner = Tuner(task, bench, task.workloads, trials, where, rivals=(base,))
-        begun = time.monotonic()
-        try:
-            tuned = yield from tuner.tune(request.share)
-        except MeasurementFailed as error:
-            raise UserError(str(error), file=request.source.file) from None
-        candidates = sum(s.candidates for s in tuned.searched)
-        tried, seconds = sum(s.tried for s in tuned.searched), time.monotonic() - begun
-        parts = tuned.portfolio.parts
-        served = (ServedSizes(p.trial, print_expression(p.condition), words(p)) for p in parts)
-        yield Swept(candidates, tried, seconds, tuned.portfolio.default, tuple(served))
+        bench.options = FINAL if request.final else SCREENING
+        base, *trials = (
+            Launchable(self._open(NamedSource(one.text, TRIAL)), one.compilation)
+            for one in (request.base, *request.trials)
+        )
+        return time_trials(bench, request.workloads, base, trials)
 
     def _time_shipped(self, request: TimeShipped) -> Replies:
         bench, base, candidate = self._bench_and_pair(request)
@@ -211,13 +200,21 @@ class _Worker:
         )
         return bench, base, candidate
 
-    def _opened_bench(self) -> Bench:
-        gpu = self.opened.gpu
-        if gpu is None:
-            raise UserError("the emulator gives no times")
+    def _opened_bench(self, of_trials: str = "") -> Bench:
+        """What times; in a fresh process where trials come after anything else, or others."""
         if self._bench is None:
+            gpu = self._gpu
             self._bench = Bench(self.task, gpu.facts, gpu.tools, self.oracle)
+        if of_trials and of_trials != self._trials:
+            self._bench.renew()
+        self._trials = of_trials
         return self._bench
+
+    @property
+    def _gpu(self) -> Gpu:
+        if self.opened.gpu is None:
+            raise UserError("the emulator gives no times")
+        return self.opened.gpu
 
     def settle(self) -> None:
         """Waits until nothing that this process has begun continues by itself."""

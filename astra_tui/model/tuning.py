@@ -1,40 +1,40 @@
-"""What a sweep of a source's open numbers found."""
+"""A sweep of a source's open numbers: what its trials launch, and what it found."""
 
 from __future__ import annotations
 
 import msgspec
 
 
-class ServedSizes(msgspec.Struct, frozen=True):
-    """A trial that serves some sizes in place of the default.
+class ThreadWork(msgspec.Struct, frozen=True):
+    """What the code of a kernel says of one thread that goes through it once."""
 
-    `condition` is an expression of the launch plan, `gains` says in words what it gains and where.
-    """
-
-    trial: int
-    condition: str
-    gains: str
-
-
-class SweepProgress(msgspec.Struct, frozen=True):
-    """How far a sweep is, in words."""
-
-    text: str
+    instructions: int
+    moved_bytes: int
+    """Of global memory, loads and stores."""
+    flying_bytes: int
+    """The most that it loads with no barrier and no end of a loop in between."""
+    barriers: int
+    spread: int = 1
+    """16-byte accesses of one thread that lie next to each other: a warp's request is spread out
+    by as much."""
 
 
-class Swept(msgspec.Struct, frozen=True):
-    """The outcome of a sweep; trials are numbered from 0, which is the source itself.
+class LaunchWork(msgspec.Struct, frozen=True):
+    """One launch of a workload, as far as the device model looks at it."""
 
-    The number behind the last trial stands for the source that it was made from.
-    """
+    code: ThreadWork
+    blocks: int
+    threads: int
+    """Of a block."""
+    resident: int
+    """Blocks that a multiprocessor holds at once; 0 where none fits."""
 
-    trials: int
-    """That differ, over all workloads."""
-    timed: int
-    gpu_seconds: float
-    """How long the sweep had the GPU to itself."""
-    default: int
-    parts: tuple[ServedSizes, ...] = ()
+
+class TrialWork(msgspec.Struct, frozen=True):
+    """What a trial launches on a workload; equal identities do the same."""
+
+    identity: str
+    launches: tuple[LaunchWork, ...]
 
 
 class SweptCandidate(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,5 +47,9 @@ class SweptCandidate(msgspec.Struct, frozen=True, omit_defaults=True):
     summary: str
     result: str = ""
     trials: int = 0
+    """That differ, over all workloads."""
     timed: int = 0
     gpu_seconds: float = 0.0
+    """How long trials had a GPU to themselves, of all GPUs."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs of those that timed them."""

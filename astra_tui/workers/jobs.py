@@ -20,14 +20,15 @@ from astra_tui.gpu.timing.verdict import minimum_detectable
 from astra_tui.lab.audit.running import gate_identity
 from astra_tui.lab.requests import (
     Compile,
-    CompileTrials,
     Disassemble,
     Judge,
     LabRequest,
+    NamedSource,
+    ReadGpu,
     ReadHardware,
-    Sweep,
     Time,
     TimeShipped,
+    TimeTrials,
 )
 from astra_tui.model.digest import content_hash
 from astra_tui.model.environment import current_versions
@@ -69,14 +70,18 @@ class Served:
     def proof(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """The A/A timing that a GPU takes before a timing: the base against itself."""
         asked = msgspec.convert(request, self.requests)
-        if not isinstance(asked, Time | Sweep | TimeShipped):
+        if isinstance(asked, TimeTrials):
+            base = NamedSource(asked.base.text, "base.cu")
+        elif isinstance(asked, Time | TimeShipped):
+            base = asked.base
+        else:
             return None
-        made: dict[str, Any] = msgspec.to_builtins(Time(asked.base, asked.base))
+        made: dict[str, Any] = msgspec.to_builtins(Time(base, base))
         return made
 
 
-_ON_HOST = Compile, CompileTrials, Disassemble
-_ALONE = Time, Sweep, TimeShipped, ReadHardware
+_ON_HOST = Compile, Disassemble, ReadGpu
+_ALONE = Time, TimeTrials, TimeShipped, ReadHardware
 
 
 PROCESSES = {

@@ -18,7 +18,7 @@ import msgspec
 from distributed import Worker, get_worker
 
 from astra_tui.lab.cache import cache_root
-from astra_tui.lab.requests import Sweep, Time, TimeShipped
+from astra_tui.lab.requests import Time, TimeShipped, TimeTrials
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
@@ -185,7 +185,7 @@ class Station:
 
     def _alone(self, request: Request[Any], child: Child) -> Request[Any]:
         """A timing learns which other processes of ours on this machine hold its GPU."""
-        if not isinstance(request, Time | Sweep | TimeShipped):
+        if not isinstance(request, Time | TimeTrials | TimeShipped):
             return request
         with self._lock:
             others = (ids for pid, ids in self._holding.items() if pid != child.pid)

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from astra_tui.cli import main
+from astra_tui.engine import lab
 from astra_tui.gpu import gpu_process
 from astra_tui.gpu.gpu_process import Found
 from astra_tui.lab import compiler, devices
@@ -74,11 +75,15 @@ def plug_in(patch: pytest.MonkeyPatch) -> None:
     def scripted_child(_module: str, **options: Any) -> Child:
         return Child(MODULE, **options)
 
+    def scripted_lab(_module: str, arguments: tuple[str, ...], name: str) -> Child:
+        return Child("tests.gpu_tools.scripted_worker", arguments, name)
+
     def found() -> Found:
         return Found((FACTS,))
 
     patch.setenv("PYTHONPATH", str(ROOT))
     patch.setattr(gpu_process, "Child", scripted_child)
+    patch.setattr(lab, "Child", scripted_lab)
     patch.setattr(opening, "find_devices", found)
     patch.setattr(devices, "find_devices", found)
     patch.setattr(doctor, "find_devices", found)

@@ -5,6 +5,7 @@ Gains are made up here; none was measured.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -99,15 +100,19 @@ def test_thresholds_move_to_what_is_measured_between() -> None:
     (part,) = portfolio(0, SIZES, {1: gains(1, 3.0, 2.0, -1.0, -2.0)}).parts
     asked: list[Mapping[str, int]] = []
 
-    def measured(dims: Mapping[str, int]) -> TrialTime:
+    async def measured(dims: Mapping[str, int]) -> TrialTime:
         asked.append(dims)
         return gain(1, 3.0 if dims["tokens"] <= 100 else -3.0)
 
-    moved = refined(part, SIZES, measured)
+    moved = asyncio.run(refined(part, SIZES, measured))
     assert [d["tokens"] for d in asked] == [64, 128]
     assert [b.value for b in moved.bounds] == [91]
     assert all(d["d"] % 64 == 0 for d in asked)
-    assert refined(part, SIZES, lambda _: None) == part
+
+    async def refuses(_: Mapping[str, int]) -> None:
+        return None
+
+    assert asyncio.run(refined(part, SIZES, refuses)) == part
 
 
 def test_the_default_is_the_best_on_average_of_those_timed_everywhere() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,17 +15,17 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu import bench as bench_module
 from astra_tui.lab.on_gpu.bench import Bench
+from astra_tui.lab.requests import TrialTimings
 from astra_tui.lab.tuning.search import Candidates, Searched, search
 from astra_tui.lab.tuning.sweep import (
     SCREENING,
-    GpuTimes,
     RecordedTimes,
+    Times,
     finalists,
-    measure_all,
-    timed,
+    time_batch,
+    time_trials,
 )
-from astra_tui.lab.tuning.trials import Trial
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, Workload
 from tests.gpu.kernels import MODULE, scripted_tools
 from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Scripted
 from tests.gpu.versions import US, WIDE, version_maker
@@ -41,27 +42,34 @@ def tools() -> ToolKernels:
 
 
 @pytest.fixture
-def times(
+def bench(
     tasks: dict[str, KernelTask],
-    compiler: Compiler,
     tools: ToolKernels,
     private_cache: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[GpuTimes]:
-    """Trials that take a share of US each, and one that faults."""
+) -> Iterator[Bench]:
     task = tasks["silu_and_mul"]
     monkeypatch.setattr(bench_module, "GpuProcess", partial(GpuProcess, module=MODULE))
-    make = version_maker(task, compiler)
+    with Oracle(task) as oracle, Bench(task, FACTS, tools, oracle, SCREENING) as opened:
+        yield opened
+
+
+def test_a_sweep_finds_the_fastest_and_goes_on_after_a_fault(
+    bench: Bench, tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    """Trials that take a share of US each, and one that faults."""
+    make = version_maker(tasks["silu_and_mul"], compiler)
     scripts = [Scripted("silu", share * US) for share in SHARES]
     compiled = [make(s) for s in (*scripts, Scripted("silu", US, error=ILLEGAL_ADDRESS))]
-    trials = [Trial({"number": i}, c.source.text, c, "") for i, c in enumerate(compiled)]
-    with Oracle(task) as oracle, Bench(task, FACTS, tools, oracle, SCREENING) as bench:
-        yield GpuTimes(bench, {"wide": WIDE}, compiled[0], trials)
 
+    async def measure(
+        workloads: Sequence[Workload], base: int, trials: Sequence[int], *, final: bool
+    ) -> TrialTimings:
+        return time_trials(bench, workloads, compiled[base], [compiled[t] for t in trials])
 
-def test_a_sweep_finds_the_fastest_and_goes_on_after_a_fault(times: GpuTimes) -> None:
-    one = Candidates("wide", dict.fromkeys(range(len(SHARES) + 1), US))
-    measure_all(times, [one], batch=4)
+    times = Times()
+    for some in (range(4), range(4, FAULTY + 1)):
+        times.keep("wide", asyncio.run(time_batch(measure, WIDE, 0, list(some))))
     found = times.found["wide"]
     assert sorted(found) == list(range(len(SHARES) + 1))
     assert "ILLEGAL_ADDRESS" in found[FAULTY].problem
@@ -69,13 +77,14 @@ def test_a_sweep_finds_the_fastest_and_goes_on_after_a_fault(times: GpuTimes) ->
     for number, share in enumerate(SHARES):
         assert found[number].us == pytest.approx(share * US, rel=0.01)
         assert found[number].low <= found[number].speedup <= found[number].high
+    one = Candidates("wide", dict.fromkeys(range(len(SHARES) + 1), US))
     recorded = RecordedTimes({"wide": {t: x.us for t, x in found.items() if x.valid}})
     where = [(i / 6,) for i in range(len(SHARES) + 1)]
     replayed = search([one], where, recorded, share=1.0)
     assert replayed[0].best == 2
-    again = [c for t in finalists(replayed) if (c := times.trials[t].compiled) is not None]
-    retimed = timed(times.bench, [WIDE], times.base, again)
-    assert retimed[0].workloads[0].cold.speedup.value == pytest.approx(1 / 0.9, rel=0.005)
+    again = time_trials(bench, [WIDE], compiled[0], [compiled[t] for t in finalists(replayed)])
+    speedup = again.timings[0].workloads[0].cold.speedup
+    assert speedup.value == pytest.approx(1 / 0.9, rel=0.005)
 
 
 def test_finalists_are_the_best_of_every_workload_and_their_equals() -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.tuning.device_model import KernelCode, LaunchWork, predicted_us
-from astra_tui.lab.tuning.trials import candidates_of, compile_trials, works_of
+from astra_tui.lab.requests import CompiledTrial
+from astra_tui.lab.tuning.device_model import predicted_us
+from astra_tui.lab.tuning.trials import candidates_of, compile_trials
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, plan_of
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Floor
+from astra_tui.model.tuning import LaunchWork, ThreadWork
 from astra_tui.playbook import Evidence
 from astra_tui.playbook.space import Space, space_of
 
-WIDE_CODE = KernelCode(instructions=100, moved_bytes=48, flying_bytes=32, barriers=0)
+WIDE_CODE = ThreadWork(instructions=100, moved_bytes=48, flying_bytes=32, barriers=0)
 FLOOR = Floor(launch_us=1.3, copy_us=20.0, compulsory_bytes=48 << 20)
 
 
@@ -61,19 +64,22 @@ def test_trials_are_compiled_and_those_that_do_the_same_are_one(
     wanted = [(0, 1, 1024, 16), (0, 1, 512, 16), (0, 1, 64, 8), (0, 4, 1024, 16)]
     names = [d.name for d in found.dimensions]
     settings = [dict(zip(names, values, strict=True)) for values in wanted]
-    sources = [(s, found.source(s)) for s in settings]
-    broken = sources[0][1].replace("const P g = gate[i];", "const P g = nothing[i];")
-    trials = compile_trials(task, DEVICE_ATTRIBUTES, [*sources, ({}, broken)], Compiler, 2)
+    sources = [found.source(s) for s in settings]
+    broken = sources[0].replace("const P g = gate[i];", "const P g = nothing[i];")
+    trials = tuple(compile_trials(task, DEVICE_ATTRIBUTES, [*sources, broken], Compiler, 2))
     assert [bool(t.problem) for t in trials] == [False, False, False, False, True]
     assert "nothing" in trials[-1].problem
-    works = works_of(task, trials, DEVICE_ATTRIBUTES)
+    assert (
+        msgspec.convert(msgspec.to_builtins(trials[0], builtin_types=(bytes,)), CompiledTrial)
+        == trials[0]
+    )
     # 512 packs a row: no block of more is launched.
-    assert works["16x4096"][0].identity == works["16x4096"][1].identity
-    assert works["16x12288"][0].identity != works["16x12288"][1].identity
+    assert trials[0].works["16x4096"].identity == trials[1].works["16x4096"].identity
+    assert trials[0].works["16x12288"].identity != trials[1].works["16x12288"].identity
     floors = {
         w.name: Floor(1.3, 5.0, task.compulsory_bytes(w.dims, w.dtype)) for w in task.workloads
     }
-    candidates = {c.workload: c for c in candidates_of(works, floors, 132)}
+    candidates = {c.workload: c for c in candidates_of(trials, floors, 132)}
     assert set(candidates["16x4096"].predicted_us) == {0, 2, 3}
     short = candidates["16x12288"].predicted_us
     assert max(short, key=lambda t: short[t]) == 2, "64 threads a row, 8 bytes each"
@@ -81,7 +87,7 @@ def test_trials_are_compiled_and_those_that_do_the_same_are_one(
 
 def test_the_model_knows_what_keeps_memory_busy() -> None:
     def us(
-        code: KernelCode = WIDE_CODE, blocks: int = 4096, threads: int = 256, resident: int = 8
+        code: ThreadWork = WIDE_CODE, blocks: int = 4096, threads: int = 256, resident: int = 8
     ) -> float:
         return predicted_us([LaunchWork(code, blocks, threads, resident)], FLOOR, 132)
 

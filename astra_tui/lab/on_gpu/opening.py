@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from astra_tui.gpu.gpu_process import find_devices
 from astra_tui.gpu.messages import DeviceFacts
+from astra_tui.gpu.nvml import GpuReader
 from astra_tui.gpu.tools import EXPRESSIONS, SOURCE, ToolKernels, tools_source
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.model.errors import DeviceMissing
+from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.task import KernelTask
 
 if TYPE_CHECKING:
@@ -25,6 +29,12 @@ class Gpu:
 
     facts: DeviceFacts
     tools: ToolKernels
+
+    def identify(self) -> GpuIdentity:
+        """What NVML tells of it; the driver tells the name where NVML does not."""
+        with GpuReader(self.facts.uuid) as reader:
+            identity = reader.identity()
+        return identity if identity.name else replace(identity, name=self.facts.name)
 
 
 def find_gpu(name: str) -> DeviceFacts:

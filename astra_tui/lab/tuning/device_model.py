@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from astra_tui.emulator.ptx.module import Address, Function, Instruction, Operand
 from astra_tui.emulator.ptx.parser import TYPE_SIZES
 from astra_tui.model.occupancy import WARP
 from astra_tui.model.timing import Floor
+from astra_tui.model.tuning import LaunchWork, ThreadWork
 
 MEMORY_LATENCY_US = 0.5
 """Of a load that misses L2: some 850 cycles at 1.7 GHz."""
@@ -28,33 +28,6 @@ SPREAD_COST = 0.02
 """Of the time of memory, for every neighbouring access of a thread: sectors are asked for twice."""
 BLOCK_START_US = 0.3
 """From the end of a block to the first load of the one that takes its place."""
-
-
-@dataclass(frozen=True)
-class KernelCode:
-    """What the code of a kernel says of one thread that goes through it once."""
-
-    instructions: int
-    moved_bytes: int
-    """Of global memory, loads and stores."""
-    flying_bytes: int
-    """The most that it loads with no barrier and no end of a loop in between."""
-    barriers: int
-    spread: int = 1
-    """16-byte accesses of one thread that lie next to each other: a warp's request is spread out
-    by as much."""
-
-
-@dataclass(frozen=True)
-class LaunchWork:
-    """One launch of a workload, as far as the model looks at it."""
-
-    code: KernelCode
-    blocks: int
-    threads: int
-    """Of a block."""
-    resident: int
-    """Blocks that a multiprocessor holds at once; 0 where none fits."""
 
 
 def predicted_us(launches: Iterable[LaunchWork], floor: Floor, multiprocessors: int) -> float:
@@ -90,7 +63,7 @@ def _launch_us(work: LaunchWork, floor: Floor, share: float, multiprocessors: in
     return floor.launch_us + latency + started + tail + max(memory, stream - latency, issue)
 
 
-def code_of(function: Function) -> KernelCode:
+def code_of(function: Function) -> ThreadWork:
     """What a kernel's PTX, with calls inlined, says of one pass of a thread."""
     pieces = tuple(_pieces(function))
     instructions = [i for piece in pieces for i in piece]
@@ -98,7 +71,7 @@ def code_of(function: Function) -> KernelCode:
     flying = max((sum(map(_loaded, piece)) for piece in pieces), default=0)
     barriers = sum(i.operation in ("bar", "barrier") for i in instructions)
     spread = max(map(_spread, pieces), default=1)
-    return KernelCode(len(instructions), moved, flying, barriers, spread)
+    return ThreadWork(len(instructions), moved, flying, barriers, spread)
 
 
 def _spread(piece: list[Instruction]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -150,10 +150,10 @@ def portfolio(default: int, sizes: Mapping[str, Dims], gains: Gains) -> Portfoli
     return Portfolio(default, tuple(parts), dropped)
 
 
-def refined(
+async def refined(
     part: Part,
     sizes: Mapping[str, Dims],
-    gain: Callable[[Dims], Gain | None],
+    gain: Callable[[Dims], Awaitable[Gain | None]],
     steps: int = 2,
 ) -> Part:
     """The part with thresholds moved by gains that are measured between its workloads and the next.
@@ -168,7 +168,7 @@ def refined(
             assert inside is not None
             assert outside is not None
             middle = _between(inside, outside)
-            found = gain(middle) if bound.size(middle) != bound.size(inside) else None
+            found = await gain(middle) if bound.size(middle) != bound.size(inside) else None
             if found is None or not found.valid:
                 break
             inside, outside = (middle, outside) if _pays(found) else (inside, middle)

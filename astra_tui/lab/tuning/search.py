@@ -10,16 +10,14 @@ What is measured may be a GPU or a recorded sweep (`Times`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from astra_tui.gpu.timing.intervals import Floats
-from astra_tui.model.tuning import SweepProgress
-
-Result = TypeVar("Result")
 
 SHARE = 0.1
 """Of all trials of a workload: so many are measured at most."""
@@ -81,16 +79,6 @@ class Searched:
         return min(self.us, key=lambda t: self.us[t], default=None)
 
 
-@dataclass
-class _Known:
-    """All that was measured so far, of all workloads."""
-
-    rows: list[tuple[int, int]] = field(default_factory=list)
-    """Workload and trial, by number."""
-    values: list[float] = field(default_factory=list)
-    """Log of the time over the predicted time."""
-
-
 def places(
     choices: Sequence[Sequence[int]], settings: Sequence[Sequence[int]]
 ) -> tuple[Place, ...]:
@@ -103,6 +91,90 @@ def places(
     )
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Trials of one workload to measure together."""
+
+    workload: str
+    trials: tuple[int, ...]
+
+
+class Search:
+    """Chooses what to measure next, workloads in turn, so that each learns from the others.
+
+    The same for the same times. What was chosen and is not learned yet counts as if it came out as
+    expected: `ahead` so guesses what follows.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidates],
+        where: Sequence[Place],
+        share: float = SHARE,
+        batch: int = BATCH,
+    ):
+        self._candidates = candidates
+        self._numbers = {one.workload: number for number, one in enumerate(candidates)}
+        self._share, self._batch = share, batch
+        self._model = _Model(candidates, where)
+        self._chosen: list[set[int]] = [set() for _ in candidates]
+        self._measured: list[dict[int, float | None]] = [{} for _ in candidates]
+        self._expected = [math.inf] * len(candidates)
+        self._turn = 0
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in words."""
+        most = sum(one.budget(self._share) for one in self._candidates)
+        return f"{sum(map(len, self._measured))} of at most {most} trials measured"
+
+    def ahead(self) -> Iterator[Batch]:
+        """What is to be measured next, as far as is known before what was chosen is learned."""
+        other = copy(self)
+        other._chosen = [set(chosen) for chosen in self._chosen]
+        other._expected = list(self._expected)
+        other._model = self._model.copied()
+        while (batch := other.next()) is not None:
+            yield batch
+
+    def next(self) -> Batch | None:
+        """What to measure now; None once nothing is."""
+        for _ in self._candidates:
+            number, self._turn = self._turn, (self._turn + 1) % len(self._candidates)
+            one, chosen = self._candidates[number], self._chosen[number]
+            count = min(self._batch, one.budget(self._share) - len(chosen))
+            expected, self._expected[number] = self._model.choose(number, chosen, count)
+            enough = len(chosen) >= LEAST_TRIALS and self._expected[number] < LEAST_GAIN
+            if expected and not enough:
+                trials = tuple(trial for _, trial in expected)
+                chosen.update(trials)
+                self._model.known.update(expected)
+                return Batch(one.workload, trials)
+        return None
+
+    def learn(self, batch: Batch, us: Mapping[int, float | None]) -> None:
+        """What was measured; None for a trial without a valid time."""
+        number = self._numbers[batch.workload]
+        for trial in batch.trials:
+            self._measured[number][trial] = us.get(trial)
+            self._model.learn(number, trial, us.get(trial))
+
+    @property
+    def found(self) -> tuple[Searched, ...]:
+        """All that was measured, by workload."""
+        parts = zip(self._candidates, self._measured, self._expected, strict=True)
+        return tuple(
+            Searched(
+                one.workload,
+                {t: us for t, us in seen.items() if us is not None},
+                len(seen),
+                len(one.predicted_us),
+                gain,
+            )
+            for one, seen, gain in parts
+        )
+
+
 def search(
     candidates: Sequence[Candidates],
     where: Sequence[Place],
@@ -110,65 +182,15 @@ def search(
     share: float = SHARE,
     batch: int = BATCH,
 ) -> tuple[Searched, ...]:
-    """Measures a share of the trials of each workload, what promises most first.
-
-    Workloads take turns, so that each learns from the others. Deterministic for the same times.
-    """
-    return result_of(searching(candidates, where, times, share, batch))
-
-
-def searching(
-    candidates: Sequence[Candidates],
-    where: Sequence[Place],
-    times: Times,
-    share: float = SHARE,
-    batch: int = BATCH,
-) -> Generator[SweepProgress, None, tuple[Searched, ...]]:
-    """As `search`, step by step: how many trials were measured so far."""
-    most = sum(one.budget(share) for one in candidates)
-    model = _Model(candidates, where)
-    tried: list[dict[int, float | None]] = [{} for _ in candidates]
-    expected = [math.inf] * len(candidates)
-    while True:
-        measured = False
-        for number, one in enumerate(candidates):
-            left = one.budget(share) - len(tried[number])
-            chosen, expected[number] = model.choose(number, set(tried[number]), min(batch, left))
-            enough = len(tried[number]) >= LEAST_TRIALS and expected[number] < LEAST_GAIN
-            if not chosen or enough:
-                continue
-            found = times.of(one.workload, chosen)
-            for trial in chosen:
-                us = found.get(trial)
-                tried[number][trial] = us
-                model.learn(number, trial, us)
-            measured = True
-            count = sum(map(len, tried))
-            yield SweepProgress(f"{count} of at most {most} trials measured")
-        if not measured:
-            break
-    return tuple(
-        Searched(
-            one.workload,
-            {t: us for t, us in seen.items() if us is not None},
-            len(seen),
-            len(one.predicted_us),
-            gain,
-        )
-        for one, seen, gain in zip(candidates, tried, expected, strict=True)
-    )
+    """Measures a share of the trials of each workload, what promises most first."""
+    chooses = Search(candidates, where, share, batch)
+    while (asked := chooses.next()) is not None:
+        chooses.learn(asked, times.of(asked.workload, asked.trials))
+    return chooses.found
 
 
-def result_of(
-    steps: Generator[SweepProgress, None, Result], told: Callable[[str], None] = lambda _: None
-) -> Result:
-    """What comes at the end of some steps; `told` hears how far they are."""
-    while True:
-        try:
-            told(next(steps).text)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
+_Row = tuple[int, int]
+"""Workload and trial, by number."""
 
 
 class _Model:
@@ -177,41 +199,46 @@ class _Model:
     def __init__(self, candidates: Sequence[Candidates], where: Sequence[Place]):
         self.candidates = candidates
         self.where = np.asarray(where, dtype=np.float64).reshape(len(where), -1)
-        self.known = _Known()
+        self.known: dict[_Row, float] = {}
+        """Log of the time over the predicted time, measured or expected."""
         self.best = [math.inf] * len(candidates)
         """Log of the best time of each workload."""
+
+    def copied(self) -> _Model:
+        """One that may learn something else."""
+        other = copy(self)
+        other.known, other.best = dict(self.known), list(self.best)
+        return other
 
     def learn(self, workload: int, trial: int, us: float | None) -> None:
         """A measured time; a trial without one counts as twice its prediction."""
         predicted = self.candidates[workload].predicted_us[trial]
-        self.known.rows.append((workload, trial))
-        self.known.values.append(math.log(us / predicted) if us else math.log(2.0))
+        self.known[workload, trial] = math.log(us / predicted) if us else math.log(2.0)
         if us:
             self.best[workload] = min(self.best[workload], math.log(us))
 
-    def choose(self, workload: int, tried: set[int], count: int) -> tuple[tuple[int, ...], float]:
-        """The trials to measure next, and the improvement that is expected of the first."""
+    def choose(self, workload: int, tried: set[int], count: int) -> tuple[dict[_Row, float], float]:
+        """The trials to measure next with what is expected of them, and how much the first should
+        improve on the best.
+        """
         left = [t for t in self.candidates[workload].predicted_us if t not in tried]
         if count <= 0 or not left:
             gain = float(self._gains(workload, left, self.known).max()) if left else 0.0
-            return (), gain
-        chosen: list[int] = []
+            return {}, gain
+        rows: dict[_Row, float] = {}
         first = math.inf
-        known = _Known(list(self.known.rows), list(self.known.values))
-        while left and len(chosen) < count:
+        while left and len(rows) < count:
+            known = {**self.known, **rows}
             gains = self._gains(workload, left, known)
             at = int(np.argmax(gains))
-            first = float(gains[at]) if not chosen else first
+            first = float(gains[at]) if not rows else first
             trial = left.pop(at)
-            chosen.append(trial)
             mean, _ = self._posterior(workload, [trial], known)
-            known.rows.append((workload, trial))  # As if it came out as expected.
-            known.values.append(
-                float(mean[0]) - math.log(self.candidates[workload].predicted_us[trial])
-            )
-        return tuple(chosen), first
+            predicted = math.log(self.candidates[workload].predicted_us[trial])
+            rows[workload, trial] = float(mean[0]) - predicted
+        return rows, first
 
-    def _gains(self, workload: int, trials: Sequence[int], known: _Known) -> Floats:
+    def _gains(self, workload: int, trials: Sequence[int], known: Mapping[_Row, float]) -> Floats:
         """Expected improvement on the best time, in logarithms; before there is one, the order of
         the predictions.
         """
@@ -226,23 +253,23 @@ class _Model:
         return np.asarray(deviation * (z * below + normal), dtype=np.float64)
 
     def _posterior(
-        self, workload: int, trials: Sequence[int], known: _Known
+        self, workload: int, trials: Sequence[int], known: Mapping[_Row, float]
     ) -> tuple[Floats, Floats]:
         """Mean and standard deviation of log times."""
         predicted = np.log([self.candidates[workload].predicted_us[t] for t in trials])
         asked = [(workload, t) for t in trials]
         prior = _OFFSET**2 + _SHARED**2 + _OWN**2
-        if not known.rows:
+        if not known:
             return predicted, np.full(len(trials), math.sqrt(prior))
-        across = self._covariance(asked, known.rows)
-        inner = self._covariance(known.rows, known.rows)
+        across = self._covariance(asked, list(known))
+        inner = self._covariance(list(known), list(known))
         inner[np.diag_indices_from(inner)] += _NOISE**2
         solved = np.linalg.solve(inner, across.T)
-        mean = predicted + np.asarray(known.values) @ solved
+        mean = predicted + np.asarray(list(known.values())) @ solved
         variance = prior - np.sum(across.T * solved, axis=0)
         return mean, np.sqrt(np.maximum(variance, 1e-12))
 
-    def _covariance(self, a: Sequence[tuple[int, int]], b: Sequence[tuple[int, int]]) -> Floats:
+    def _covariance(self, a: Sequence[_Row], b: Sequence[_Row]) -> Floats:
         of_a, of_b = (np.array([w for w, _ in rows]) for rows in (a, b))
         at_a, at_b = (self.where[[t for _, t in rows]] for rows in (a, b))
         apart = np.abs(at_a[:, None, :] - at_b[None, :, :]) / _LENGTH

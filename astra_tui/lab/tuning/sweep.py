@@ -1,18 +1,19 @@
-"""Measures the trials of a sweep on a GPU: in small batches against one base, winners once more."""
+"""Times of the trials of a sweep: in small batches against one base, winners once more."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from astra_tui.lab.on_gpu.bench import Bench
 from astra_tui.lab.on_gpu.measuring import Chain, MeasurementFailed, Options
 from astra_tui.lab.on_gpu.workload import Compiled
-from astra_tui.lab.tuning.search import Candidates, Searched
-from astra_tui.lab.tuning.trials import Trial
+from astra_tui.lab.requests import TrialTimings
+from astra_tui.lab.tuning.search import Searched
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import Workload
 from astra_tui.model.timing import Timing, WorkloadTiming
@@ -45,51 +46,65 @@ class TrialTime(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.us > 0
 
 
+class Measure(Protocol):
+    """Times trials against a base of theirs by their numbers, where a GPU is free for it."""
+
+    async def __call__(
+        self, workloads: Sequence[Workload], base: int, trials: Sequence[int], *, final: bool
+    ) -> TrialTimings:
+        """All in one process on one GPU; SCREENING, or FINAL in a fresh process."""
+        ...
+
+
 @dataclass
-class GpuTimes:
-    """Times of trials by a bench, kept as they come (`search.Times`).
+class Times:
+    """Times of trials against the source, kept as they are learned.
 
     A trial's microseconds are the first base's over its ratio: pairs are compared within a batch,
-    and the base's own time moves from one batch to the next.
+    and the base's own time moves from one batch, and one GPU, to the next.
     """
 
-    bench: Bench
-    workloads: Mapping[str, Workload]
-    base: Compiled
-    trials: Sequence[Trial]
     found: dict[str, dict[int, TrialTime]] = field(default_factory=dict)
-    base_us: dict[str, float] = field(default_factory=dict)
+    _base_us: dict[str, float] = field(default_factory=dict)
 
-    def of(self, workload: str, trials: Sequence[int]) -> Mapping[int, float | None]:
-        """Measures some trials together; each alone where that fails."""
+    def keep(
+        self, workload: str, timed: Mapping[int, WorkloadTiming | str]
+    ) -> Mapping[int, float | None]:
+        """Timings, or problems, of some trials; microseconds of each that has a valid time."""
         known = self.found.setdefault(workload, {})
-        try:
-            known.update(self._together(workload, trials))
-        except (MeasurementFailed, UserError) as error:
-            self.bench.renew()
-            if len(trials) > 1:
-                for trial in trials:
-                    self.of(workload, [trial])
-            else:
-                known[trials[0]] = TrialTime(trials[0], problem=str(error))
-        return {t: known[t].us or None for t in trials}
-
-    def _together(self, workload: str, trials: Sequence[int]) -> dict[int, TrialTime]:
-        compiled = [c for t in trials if (c := self.trials[t].compiled) is not None]
-        assert len(compiled) == len(trials), "a trial that did not compile is no candidate"
-        timings = timed(self.bench, [self.workloads[workload]], self.base, compiled)
-        base_us = self.base_us.setdefault(workload, timings[0].workloads[0].cold.base_us)
-        return {
-            t: trial_time(t, timing.workloads[0], base_us)
-            for t, timing in zip(trials, timings, strict=True)
-        }
+        for trial, timing in timed.items():
+            if isinstance(timing, str):
+                known[trial] = TrialTime(trial, problem=timing)
+                continue
+            base_us = self._base_us.setdefault(workload, timing.cold.base_us)
+            known[trial] = trial_time(trial, timing, base_us)
+        return {trial: known[trial].us or None for trial in timed}
 
 
-def timed(
-    bench: Bench, workloads: Sequence[Workload], base: Compiled, candidates: Sequence[Compiled]
-) -> list[Timing]:
-    """The timings of candidates, in their order. Raises as `Bench.time`."""
-    return [e for e in bench.time(workloads, base, candidates) if isinstance(e, Timing)]
+async def time_batch(
+    measure: Measure, workload: Workload, base: int, trials: Sequence[int]
+) -> dict[int, WorkloadTiming | str]:
+    """The timings of some trials together; each alone where that fails, with its problem."""
+    found = await measure([workload], base, trials, final=False)
+    if not found.problem:
+        return {t: x.workloads[0] for t, x in zip(trials, found.timings, strict=True)}
+    if len(trials) == 1:
+        return {trials[0]: found.problem}
+    alone = [await time_batch(measure, workload, base, [trial]) for trial in trials]
+    return {trial: timing for one in alone for trial, timing in one.items()}
+
+
+def time_trials(
+    bench: Bench, workloads: Sequence[Workload], base: Compiled, trials: Sequence[Compiled]
+) -> TrialTimings:
+    """The timings of trials by a bench, which has a fresh process after a failure."""
+    begun = time.monotonic()
+    try:
+        timings = [e for e in bench.time(workloads, base, trials) if isinstance(e, Timing)]
+    except (MeasurementFailed, UserError) as error:
+        bench.renew()
+        return TrialTimings((), time.monotonic() - begun, str(error))
+    return TrialTimings(tuple(timings), time.monotonic() - begun)
 
 
 def trial_time(trial: int, timing: WorkloadTiming, base_us: float) -> TrialTime:
@@ -99,14 +114,6 @@ def trial_time(trial: int, timing: WorkloadTiming, base_us: float) -> TrialTime:
             return TrialTime(trial, problem=caveat.message)
     ratio = timing.cold.speedup
     return TrialTime(trial, base_us / ratio.value, ratio.value, ratio.low, ratio.high)
-
-
-def measure_all(times: GpuTimes, candidates: Iterable[Candidates], batch: int = 8) -> None:
-    """The full sweep: every trial of every workload."""
-    for one in candidates:
-        trials = list(one.predicted_us)
-        for first in range(0, len(trials), batch):
-            times.of(one.workload, trials[first : first + batch])
 
 
 def finalists(searched: Iterable[Searched]) -> tuple[int, ...]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from math import prod
 
 from astra_tui.emulator.ptx.inline import inline_calls
@@ -16,96 +15,82 @@ from astra_tui.emulator.ptx.parser import parse_ptx
 from astra_tui.gpu.messages import Kernel
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.workload import Compiled, WorkloadBuffers, compile_source
-from astra_tui.lab.tuning.device_model import LaunchWork, code_of, predicted_us
+from astra_tui.lab.requests import CompiledTrial
+from astra_tui.lab.tuning.device_model import code_of, predicted_us
 from astra_tui.lab.tuning.search import Candidates
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.occupancy import UnknownArchitecture, resident_blocks
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Floor
+from astra_tui.model.tuning import LaunchWork, TrialWork
 
-
-@dataclass(frozen=True)
-class Trial:
-    """One source of a sweep; `problem` says why it cannot be tried, "" where it can."""
-
-    settings: Mapping[str, int]
-    text: str
-    compiled: Compiled | None
-    problem: str
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a trial launches on a workload; equal identities do the same."""
-
-    identity: str
-    launches: tuple[LaunchWork, ...]
+TRIAL = "trial.cu"
+"""What messages call one."""
 
 
 def compile_trials(
     task: KernelTask,
     attributes: Mapping[str, int],
-    sources: Iterable[tuple[Mapping[str, int], str]],
+    texts: Iterable[str],
     open_compiler: Callable[[], Compiler],
     processes: int = 0,
-) -> tuple[Trial, ...]:
-    """Compiles the kernels that workloads launch, several sources at a time.
+) -> Iterator[CompiledTrial]:
+    """Compiles the kernels that workloads launch on a device with such attributes, several sources
+    at a time; one comes for each text, in their order.
 
-    `sources` are texts with their settings; `open_compiler` starts a compiler for the device's
-    architecture, `processes` of them, or 0 for as many as there are processors.
+    `open_compiler` starts a compiler for the device's architecture, `processes` of them, or 0 for
+    as many as there are processors.
     """
+    buffers = {w.name: WorkloadBuffers(task, w, 0) for w in task.workloads}
     own = threading.local()
-    count = processes or os.cpu_count() or 1
     with ExitStack() as stack:
-        pool = ThreadPoolExecutor(count)
 
-        def compiled(given: tuple[Mapping[str, int], str]) -> Trial:
-            settings, text = given
+        def compiled(text: str) -> Compiled | str:
             if not hasattr(own, "compiler"):
                 own.compiler = open_compiler()
                 stack.callback(own.compiler.close)
             try:
-                file = f"trial {settings}"
-                done = compile_source(task, own.compiler, attributes, text, file, whole=False)
+                return compile_source(task, own.compiler, attributes, text, TRIAL, whole=False)
             except UserError as error:
-                return Trial(settings, text, None, error.message)
-            return Trial(settings, text, done, "")
+                return error.message
 
-        with pool:
-            return tuple(pool.map(compiled, sources))
+        with ThreadPoolExecutor(processes or os.cpu_count() or 1) as pool:
+            for found in pool.map(compiled, texts):
+                if isinstance(found, str):
+                    yield CompiledTrial(found)
+                    continue
+                works = _works(found, buffers, attributes)
+                yield CompiledTrial(compilation=found.compilation, works=works)
 
 
-def works_of(
-    task: KernelTask, trials: Sequence[Trial], attributes: Mapping[str, int]
-) -> Mapping[str, Mapping[int, Work]]:
-    """By workload, what each trial launches there; trials whose plans refuse it are left out."""
-    buffers = {w.name: WorkloadBuffers(task, w, 0) for w in task.workloads}
-    found: dict[str, dict[int, Work]] = {name: {} for name in buffers}
-    for number, trial in enumerate(trials):
-        if trial.compiled is None:
-            continue
+def _works(
+    compiled: Compiled, buffers: Mapping[str, WorkloadBuffers], attributes: Mapping[str, int]
+) -> dict[str, TrialWork]:
+    """By workload what a trial launches there; without those that its plan refuses."""
+    try:
+        codes = _Codes(compiled)
+    except PtxError:
+        return {}
+    found = {}
+    for name, of_workload in buffers.items():
         try:
-            codes = _Codes(trial.compiled)
-        except PtxError:
+            version = of_workload.bind(compiled, attributes)
+            launches = tuple(codes.work(kernel) for kernel in version.kernels)
+        except (UserError, UnknownArchitecture):
             continue
-        for name, of_workload in buffers.items():
-            try:
-                version = of_workload.bind(trial.compiled, attributes)
-                launches = tuple(codes.work(kernel) for kernel in version.kernels)
-            except (UserError, UnknownArchitecture):
-                continue
-            what = "|".join(f"{codes.hashes[k.symbol]} {_geometry(k)}" for k in version.kernels)
-            found[name][number] = Work(content_hash(what), launches)
+        what = "|".join(f"{codes.hashes[k.symbol]} {_geometry(k)}" for k in version.kernels)
+        found[name] = TrialWork(content_hash(what), launches)
     return found
 
 
 def candidates_of(
-    works: Mapping[str, Mapping[int, Work]], floors: Mapping[str, Floor], multiprocessors: int
+    trials: Sequence[CompiledTrial], floors: Mapping[str, Floor], multiprocessors: int
 ) -> tuple[Candidates, ...]:
-    """What there is to try on each workload, the first of those that do the same."""
+    """What there is to try on each workload with a floor, the first of those that do the same."""
     found = []
-    for workload, of_trial in works.items():
+    for workload in floors:
+        of_trial = {n: t.works[workload] for n, t in enumerate(trials) if workload in t.works}
         first: dict[str, int] = {}
         for trial, work in of_trial.items():
             first.setdefault(work.identity, trial)

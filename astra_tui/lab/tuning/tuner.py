@@ -1,13 +1,14 @@
-"""A sweep from its sources to its winners: search, fresh times of the best, what serves where."""
+"""A sweep from its trials to its winners: search, fresh times of the best, what serves where."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from astra_tui.lab.on_gpu.bench import Bench
-from astra_tui.lab.on_gpu.measuring import MeasurementFailed
-from astra_tui.lab.on_gpu.workload import Compiled
+from astra_tui.gpu.messages import DeviceFacts
+from astra_tui.lab.requests import CompiledTrial, TrialTimings
 from astra_tui.lab.tuning.portfolio import (
     Dims,
     Gains,
@@ -17,21 +18,21 @@ from astra_tui.lab.tuning.portfolio import (
     portfolio,
     refined,
 )
-from astra_tui.lab.tuning.search import SHARE, Place, Searched, searching
+from astra_tui.lab.tuning.search import SHARE, Batch, Place, Search, Searched
 from astra_tui.lab.tuning.sweep import (
-    FINAL,
-    SCREENING,
-    GpuTimes,
+    Measure,
+    Times,
     TrialTime,
     finalists,
-    timed,
+    time_batch,
     trial_time,
 )
-from astra_tui.lab.tuning.trials import Trial, candidates_of, works_of
+from astra_tui.lab.tuning.trials import candidates_of
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, Workload
-from astra_tui.model.timing import Timing
-from astra_tui.model.tuning import SweepProgress
+from astra_tui.model.timing import WorkloadTiming
+
+Result = TypeVar("Result")
 
 OWN = 0
 """The number of the trial that is the source itself."""
@@ -45,102 +46,174 @@ class Tuned:
     finals: Gains
     """Fresh times of the trials that were measured again, against the source itself."""
     portfolio: Portfolio
+    gpu_seconds: float
+    """How long trials had a GPU to themselves, of all GPUs."""
+    gpus: tuple[str, ...]
+    """UUIDs of those that timed them."""
+
+    @property
+    def trials(self) -> int:
+        """How many differ, over all workloads."""
+        return sum(s.candidates for s in self.searched)
+
+    @property
+    def timed(self) -> int:
+        """How many of them were measured."""
+        return sum(s.tried for s in self.searched)
 
 
 @dataclass(frozen=True)
 class Tuner:
-    """Sweeps the trials of one source on a GPU; the first is the source as it is."""
+    """Sweeps the trials of one source; the first is the source as it is.
+
+    So many measurements are taken `at_once`, each on a GPU of its own. The result does not depend
+    on how many: what is measured ahead of its turn counts when its turn comes, if it does.
+    """
 
     task: KernelTask
-    bench: Bench
+    facts: DeviceFacts
     workloads: tuple[Workload, ...]
-    trials: Sequence[Trial]
+    trials: Sequence[CompiledTrial]
     where: Sequence[Place]
-    rivals: Sequence[Trial] = ()
+    measure: Measure
+    rivals: Sequence[CompiledTrial] = ()
     """Sources that are not searched and are timed with the best, such as what the source was made
     from; numbered after the trials.
     """
+    at_once: int = 1
+    told: Callable[[str], None] = lambda _: None
+    """Hears in words how far it is."""
+    _timings: list[TrialTimings] = field(default_factory=list)
+    _begun: set[asyncio.Task[Any]] = field(default_factory=set)
 
-    def tune(self, share: float = SHARE) -> Generator[SweepProgress, None, Tuned]:
-        """Searches, times the best again in a fresh process, and joins what pays.
+    async def tune(self, share: float = SHARE) -> Tuned:
+        """Searches, times the best again in fresh processes, and joins what pays.
 
-        Says in words how far it is. Raises UserError for a plan that refuses a workload,
-        MeasurementFailed where the source itself cannot be timed.
+        Raises UserError where the source itself cannot be timed.
         """
-        own = self._compiled(OWN)
-        named = {w.name: w for w in self.workloads}
-        self.bench.options = SCREENING
-        itself = timed(self.bench, self.workloads, own, [own])[0].workloads
-        floors = {t.workload: t.floor for t in itself if t.floor is not None}
-        attributes = self.bench.facts.attributes
-        works = works_of(self.task, self.trials, attributes)
-        candidates = candidates_of(
-            {name: found for name, found in works.items() if name in floors and name in named},
-            floors,
-            attributes["sm_count"],
-        )
+        try:
+            return await self._tune(share)
+        except BaseException:
+            for task in self._begun:
+                task.cancel()
+            raise
+        finally:
+            await asyncio.gather(*self._begun, return_exceptions=True)
+
+    async def _tune(self, share: float) -> Tuned:
+        itself = (await self._spread(OWN, [OWN], final=False))[OWN]
+        floors = {w: timing.floor for w, timing in itself.items() if timing.floor is not None}
+        candidates = candidates_of(self.trials, floors, self.facts.attributes["sm_count"])
         count = sum(len(c.predicted_us) for c in candidates)
-        words = f"{len(self.trials)} sources, {count} different trials on {len(named)} workloads"
-        yield SweepProgress(words)
-        times = GpuTimes(self.bench, named, own, self.trials)
-        searched = yield from searching(candidates, self.where, times, share)
-        self.bench.renew()
-        self.bench.options = FINAL
+        self.told(
+            f"{len(self.trials)} sources, {count} different trials on "
+            f"{len(self.workloads)} workloads"
+        )
+        searched = await self._searched(Search(candidates, self.where, share))
         chosen = tuple(dict.fromkeys((OWN, *finalists(searched), *self._rivals)))
-        finals = self._gains(OWN, chosen)
+        finals = await self._gains(OWN, chosen)
         default = best_on_average(finals, OWN, {w.name: w.weight for w in self.workloads})
-        yield SweepProgress(f"{len(chosen) - 1} measured again")
-        gains = finals if default == OWN else self._gains(default, chosen)
+        self.told(f"{len(chosen) - 1} measured again")
+        gains = finals if default == OWN else await self._gains(default, chosen)
         sizes = {w.name: w.dims for w in self.workloads}
         found = portfolio(default, sizes, gains)
-        parts = tuple(self._refined(default, part, sizes) for part in found.parts)
-        return Tuned(searched, finals, Portfolio(default, parts, found.dropped))
+        parts = await self._all(self._refined(default, part, sizes) for part in found.parts)
+        await asyncio.gather(*self._begun)  # Also what was measured ahead for nothing.
+        uuids = sorted({t.uuid for one in self._timings for t in one.timings})
+        return Tuned(
+            searched, finals, Portfolio(default, tuple(parts), found.dropped),
+            sum(one.seconds for one in self._timings), tuple(uuids),
+        )  # fmt: skip
+
+    async def _searched(self, search: Search) -> tuple[Searched, ...]:
+        """What a search finds; GPUs that are free measure what will probably be asked next."""
+        times, named = Times(), {w.name: w for w in self.workloads}
+        asked: dict[tuple[str, int], asyncio.Task[dict[int, WorkloadTiming | str]]] = {}
+
+        def begin(batch: Batch) -> None:
+            trials = [t for t in batch.trials if (batch.workload, t) not in asked]
+            if trials:
+                timing = time_batch(self._measured, named[batch.workload], OWN, trials)
+                task = self._begin(timing)
+                asked.update({(batch.workload, t): task for t in trials})
+
+        def busy() -> set[asyncio.Task[dict[int, WorkloadTiming | str]]]:
+            return {task for task in asked.values() if not task.done()}
+
+        while (batch := search.next()) is not None:
+            begin(batch)
+            needed = {t: asked[batch.workload, t] for t in batch.trials}
+            ahead = search.ahead()
+            while not all(task.done() for task in needed.values()):
+                while len(busy()) < self.at_once and (following := next(ahead, None)):
+                    begin(following)
+                await asyncio.wait(busy(), return_when=asyncio.FIRST_COMPLETED)
+            timed = {trial: task.result()[trial] for trial, task in needed.items()}
+            search.learn(batch, times.keep(batch.workload, timed))
+            self.told(search.progress)
+        return search.found
 
     @property
     def _rivals(self) -> tuple[int, ...]:
         """The numbers of those that compile."""
         first = len(self.trials)
-        return tuple(n for n, rival in enumerate(self.rivals, first) if rival.compiled is not None)
+        return tuple(n for n, r in enumerate(self.rivals, first) if r.compilation is not None)
 
-    def against(self, base: Compiled, candidate: Compiled) -> Timing:
-        """A final timing of one source against another on all workloads."""
-        self.bench.options = FINAL
-        return timed(self.bench, self.workloads, base, [candidate])[0]
+    def _begin(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        task = asyncio.create_task(work)
+        self._begun.add(task)
+        return task
 
-    def _compiled(self, trial: int) -> Compiled:
-        of = (*self.trials, *self.rivals)[trial]
-        if of.compiled is None:
-            raise UserError(of.problem)
-        return of.compiled
+    async def _all(self, works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+        """The results of work that is done at once, in its order."""
+        return await asyncio.gather(*map(self._begin, works))
 
-    def _gains(self, base: int, trials: Sequence[int]) -> Gains:
-        """Final times of trials against one of them."""
-        others = [t for t in trials if t != base]
-        found: dict[int, dict[str, TrialTime]] = {
-            base: {w.name: TrialTime(base, 1.0, 1.0, 1.0, 1.0) for w in self.workloads}
-        }
-        if others:
-            compiled = [self._compiled(t) for t in others]
-            timings = timed(self.bench, self.workloads, self._compiled(base), compiled)
-            for trial, timing in zip(others, timings, strict=True):
-                found[trial] = {
-                    w.workload: trial_time(trial, w, w.cold.base_us) for w in timing.workloads
-                }
+    async def _measured(
+        self, workloads: Sequence[Workload], base: int, trials: Sequence[int], *, final: bool
+    ) -> TrialTimings:
+        found = await self.measure(workloads, base, trials, final=final)
+        self._timings.append(found)
         return found
 
-    def _refined(self, default: int, part: Part, sizes: Mapping[str, Dims]) -> Part:
-        dtype = self.workloads[0].dtype
-        base, candidate = self._compiled(default), self._compiled(part.trial)
+    async def _spread(
+        self, base: int, trials: Sequence[int], *, final: bool
+    ) -> dict[int, dict[str, WorkloadTiming]]:
+        """Trials against a base on all workloads, each workload on one GPU. Raises UserError."""
+        together = [self.workloads] if self.at_once == 1 else [(w,) for w in self.workloads]
+        timed = await self._all(
+            self._measured(some, base, trials, final=final) for some in together
+        )
+        for one in timed:
+            if one.problem:
+                raise UserError(one.problem)
+        return {
+            trial: {w.workload: w for one in timed for w in one.timings[number].workloads}
+            for number, trial in enumerate(trials)
+        }
 
-        def gain(dims: Dims) -> TrialTime | None:
+    async def _gains(self, base: int, trials: Sequence[int]) -> Gains:
+        """Final times of trials against one of them."""
+        others = [t for t in trials if t != base]
+        timed = await self._spread(base, others, final=True) if others else {}
+        return {
+            base: {w.name: TrialTime(base, 1.0, 1.0, 1.0, 1.0) for w in self.workloads},
+            **{
+                trial: {name: trial_time(trial, w, w.cold.base_us) for name, w in of.items()}
+                for trial, of in timed.items()
+            },
+        }
+
+    async def _refined(self, default: int, part: Part, sizes: Mapping[str, Dims]) -> Part:
+        dtype = self.workloads[0].dtype
+
+        async def gain(dims: Dims) -> TrialTime | None:
             if self.task.violated(dims, dtype):
                 return None
             workload = Workload("x".join(map(str, dims.values())), dict(dims), dtype)
-            try:
-                (timing,) = timed(self.bench, [workload], base, [candidate])
-            except (UserError, MeasurementFailed):
-                self.bench.renew()
+            found = await self._measured([workload], default, [part.trial], final=True)
+            if found.problem:
                 return None
-            return trial_time(part.trial, timing.workloads[0], timing.workloads[0].cold.base_us)
+            (timing,) = found.timings[0].workloads
+            return trial_time(part.trial, timing, timing.cold.base_us)
 
-        return refined(part, sizes, gain)
+        return await refined(part, sizes, gain)
