@@ -243,6 +243,8 @@ class TuneAnswer(Answer, frozen=True):
     """UUIDs of those that timed the trials."""
     gpu_seconds: float = 0.0
     """How long trials had a GPU to themselves, of all GPUs."""
+    seconds: float = 0.0
+    """From before the first trial was timed to after the last."""
     timing: Timing | None = None
     """The result against the source; null where nothing was better."""
     out: str = ""

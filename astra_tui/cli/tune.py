@@ -181,6 +181,7 @@ def _answer(
         timed=tuned.timed,
         gpus=tuned.gpus,
         gpu_seconds=tuned.gpu_seconds,
+        seconds=tuned.seconds,
         default=dict(settings[found.default]),
         parts=tuple(_part(settings[part.trial], part) for part in found.parts),
         dropped={_words(settings[t]): why for t, why in found.dropped.items()},

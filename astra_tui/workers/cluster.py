@@ -246,7 +246,11 @@ async def _local(
 ) -> AsyncIterator[LocalWorkers]:
     with tempfile.TemporaryDirectory(prefix="astra-workers-") as folder:
         parts = folder, str(security.tls_ca_file), str(security.tls_worker_key)
-        options = [WorkerOptions(scheduler, name, *parts, gpu) for name, gpu in names.items()]
+        share = max(1, len(os.sched_getaffinity(0)) // len(names))  # Of the processors.
+        options = [
+            WorkerOptions(scheduler, name, *parts, gpu, slots=share if gpu else 1)
+            for name, gpu in names.items()
+        ]
         workers = LocalWorkers(options)
         keeping = None
         try:

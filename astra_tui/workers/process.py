@@ -49,6 +49,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     tls_key: str
     gpu: str = ""
     """The UUID of its GPU."""
+    slots: int = 1
+    """How many jobs it does at a time, next to a timing."""
 
 
 def main() -> None:
@@ -76,7 +78,7 @@ async def _serve(options: WorkerOptions) -> None:
         host=HOST,
         dashboard_address=f"{HOST}:0",
         dashboard=False,
-        nthreads=2 if options.gpu else 1,  # A timing leaves room for a compilation.
+        nthreads=options.slots + bool(options.gpu),
         name=options.name,
         resources={"GPU": 1} if options.gpu else None,
         security=security,

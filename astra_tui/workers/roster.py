@@ -11,6 +11,9 @@ import msgspec
 LOST_SECONDS = 2.0
 """After so long a silence a worker at work counts as dead."""
 
+MOST_ON_GPU = 4
+"""So many jobs next to each other have a GPU at a time: each has memory there."""
+
 
 class Identity(msgspec.Struct, frozen=True):
     """What has to be the same at an engine and its workers, for results that can be compared."""
@@ -68,7 +71,9 @@ class Member:
             return bool(self.gpu) and not self.count(Use.GPU, Use.ALONE)
         has_slot = len(self.jobs) - self.count(Use.ALONE) < self.slots
         is_able = use is Use.CPU or bool(self.gpu)
-        return has_slot and is_able and not (use is Use.GPU and self.count(Use.ALONE))
+        if use is Use.GPU and (self.count(Use.ALONE) or self.count(Use.GPU) >= MOST_ON_GPU):
+            return False
+        return has_slot and is_able
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from astra_tui.workers.jobs import (
     encode,
     own_identity,
 )
+from astra_tui.workers.roster import Use
 
 BEAT_SECONDS = 0.5
 """How often a worker says that it is at work on a job."""
@@ -43,9 +44,10 @@ IDLE_SECONDS = 300.0
 OWN_GPU = "cuda:0"
 
 _IDLE_CHILDREN = 3
-"""How many processes wait for another job of their kind."""
+"""How many processes wait for another job of their kind, at least."""
 
-_Key = tuple[str, tuple[str, ...]]
+_Key = tuple[str, tuple[str, ...], bool]
+"""What runs, and whether it times: the process that does keeps what it has on the GPU."""
 
 
 async def perform(data: bytes) -> bytes:
@@ -79,6 +81,7 @@ class Station:
 
     def __init__(self, worker: Worker):
         self.threads = ThreadPoolExecutor(worker.state.nthreads, thread_name_prefix="astra-job")
+        self._most_idle = max(_IDLE_CHILDREN, worker.state.nthreads)
         self._lock = threading.Lock()
         self._idle: list[tuple[_Key, Child, float]] = []
         """With the time since which they wait."""
@@ -124,7 +127,8 @@ class Station:
             child.close()
 
     def _ask(self, job: Job) -> Answer:
-        key = job.module, job.arguments
+        use = PROCESSES[job.module].use(job.arguments, job.request)
+        key = job.module, job.arguments, use is Use.ALONE
         child, is_new = self._take(key, job)
         answer, processes = self._answered(job, child)
         self._leave(key, job, child, processes)
@@ -176,7 +180,7 @@ class Station:
             dropped = [] if child.running else [child]
             if child.running:
                 self._idle.append((key, child, time.monotonic()))
-                while len(self._idle) > _IDLE_CHILDREN:
+                while len(self._idle) > self._most_idle:
                     dropped.append(self._idle.pop(0)[1])
             for one in dropped:
                 self._holding.pop(one.pid, None)

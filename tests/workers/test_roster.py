@@ -15,7 +15,16 @@ from astra_tui.model.timing import Ratio, Timing, TimingVerdict
 from astra_tui.rpc import Message
 from astra_tui.workers.jobs import PROCESSES, Answer, Ended, proven_by
 from astra_tui.workers.opening import WorkersAsked
-from astra_tui.workers.roster import Identity, Member, Roster, Use, describe, silent, unfit
+from astra_tui.workers.roster import (
+    MOST_ON_GPU,
+    Identity,
+    Member,
+    Roster,
+    Use,
+    describe,
+    silent,
+    unfit,
+)
 
 STEPS = st.lists(
     st.tuples(
@@ -35,7 +44,7 @@ def test_no_worker_has_more_jobs_than_it_takes_nor_two_timings(steps: list) -> N
         address, job = f"tls://{worker}", f"job{number}"
         if step == "join" and address not in roster.members and str(worker) not in roster.excluded:
             roster = roster.join(
-                Member(address, str(worker), 1 + worker % 2, "GPU-1" * (worker > 1))
+                Member(address, str(worker), 1 + 5 * (worker % 2), "GPU-1" * (worker > 1))
             )
         elif step == "lose":
             roster = roster.lose(address)
@@ -55,6 +64,7 @@ def test_no_worker_has_more_jobs_than_it_takes_nor_two_timings(steps: list) -> N
             alone = member.count(Use.ALONE)
             assert len(member.jobs) - alone <= member.slots
             assert not alone or (alone == 1 and not member.count(Use.GPU))
+            assert member.count(Use.GPU) <= MOST_ON_GPU
             assert member.gpu or len(member.jobs) == member.count(Use.CPU)
         assert {m.name for m in roster.members.values()}.isdisjoint(roster.excluded)
         assert len(describe(roster)) == len(roster.members) + len(roster.excluded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -48,6 +49,8 @@ class Tuned:
     portfolio: Portfolio
     gpu_seconds: float
     """How long trials had a GPU to themselves, of all GPUs."""
+    seconds: float
+    """From before the first of them to after the last."""
     gpus: tuple[str, ...]
     """UUIDs of those that timed them."""
 
@@ -101,6 +104,7 @@ class Tuner:
             await asyncio.gather(*self._begun, return_exceptions=True)
 
     async def _tune(self, share: float) -> Tuned:
+        begun = time.monotonic()
         itself = (await self._spread(OWN, [OWN], final=False))[OWN]
         floors = {w: timing.floor for w, timing in itself.items() if timing.floor is not None}
         candidates = candidates_of(self.trials, floors, self.facts.attributes["sm_count"])
@@ -122,7 +126,7 @@ class Tuner:
         uuids = sorted({t.uuid for one in self._timings for t in one.timings})
         return Tuned(
             searched, finals, Portfolio(default, tuple(parts), found.dropped),
-            sum(one.seconds for one in self._timings), tuple(uuids),
+            sum(one.seconds for one in self._timings), time.monotonic() - begun, tuple(uuids),
         )  # fmt: skip
 
     async def _searched(self, search: Search) -> tuple[Searched, ...]:
