@@ -1,39 +1,97 @@
-"""On a machine with two GPUs: a study by one worker and by two, and whether they agree.
+"""On a machine with one GPU or two: sweeps and a study by workers, and whether they agree.
 
-    python benchmarks/gpu_workers.py [FILE] [--seeds 4]
+    python benchmarks/gpu_workers.py [--task silu_and_mul] [--seeds 2] [--seconds 150] [--out FILE]
 
-Writes benchmarks/results/gpu_workers.json: seconds of both, what the two GPUs gained, the best
-candidate of every run and its speedup with both, and how long GPUs idled while a study ran. Twenty
-minutes on two H200. It has not run yet.
+One sweep of a task's tuned kernel without workers, one by a worker for each GPU, and with two GPUs
+one by both; then a study by one worker, and by two. Writes what each sweep found, for how long
+GPUs measured and idled meanwhile, what each GPU told of itself before its first timing, and
+where sweeps chose different sources, a timing of these against each other; of the study the best
+candidate and the speedup of every run. A study that does not end by `--seconds` is cut: the runs
+that ended are written down. 150 s with one GPU are meant to be enough; four minutes with two.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from environment import RESULTS, describe
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from astra_tui.engine.lab import Lab
+from astra_tui.engine.rerun import time_pair
+from astra_tui.engine.sweeping import join, tune
+from astra_tui.lab.requests import NamedSource
+from astra_tui.lab.tuning.portfolio import words
+from astra_tui.model.launch import print_expression
 from astra_tui.model.state import SessionState
+from astra_tui.model.task import find_task
+from astra_tui.model.timing import Timing
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.summary import final_timings
+from astra_tui.workers import Workers, WorkersAsked, open_workers
+from astra_tui.workers.roster import Roster
+from benchmarks import gpu
+from benchmarks.gpu_tuning import WORKLOADS, swept_space
 
 STUDY = """
-tasks = ["silu_and_mul", "fused_add_rmsnorm"]
+tasks = ["{task}"]
 teams = ["playbook"]
 seeds = {seeds}
 
 [settings.plain]
-rounds = 3
+rounds = 1
 device = "cuda"
+sweep = 0
 """
+DEVICE = "cuda:0"
+SEED = 1
+
+
+def main() -> None:
+    """All parts, each in a process that sees some GPUs."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--task", default=gpu.TASKS[0], choices=gpu.TASKS)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--share", type=float, default=0.1)
+    parser.add_argument("--seconds", type=float, default=150.0, help="when a study is cut")
+    parser.add_argument("--out", type=Path, default=Path("gpu_workers.json"))
+    parser.add_argument("--part", help="what one of the processes does: for the script itself")
+    options = parser.parse_args()
+    if options.part:
+        print(json.dumps(asyncio.run(part(options.part, options.task, options.share))))
+        return
+    begun = time.monotonic()
+    found = gpus()[:2]
+    with gpu.open_machine(DEVICE) as machine:
+        result: dict[str, Any] = {"environment": gpu.environment(machine)}
+    result |= {"gpus": found, "cores": len(os.sched_getaffinity(0)), "task": options.task}
+    sweeps = result["sweeps"] = {
+        name: in_process(f"sweep {name}", visible, options)
+        for name, visible in {"one process": found[:1], **workers_of(found)}.items()
+    }
+    result["chosen_against_each_other"] = compared(sweeps, found, options)
+    gpu.save(options.out, result)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "study.toml"
+        seeds = list(range(1, options.seeds + 1))
+        file.write_text(STUDY.format(task=options.task, seeds=seeds))
+        result["studies"] = {
+            name: studied(file, Path(folder) / name, visible, begun + options.seconds)
+            for name, visible in workers_of(found).items()
+        }
+    result["seconds"] = round(time.monotonic() - begun, 1)
+    result["summary"] = summary(result)
+    gpu.save(options.out, result)
+    print(json.dumps(result["summary"], indent=1))
 
 
 def gpus() -> list[str]:
@@ -45,75 +103,206 @@ def gpus() -> list[str]:
     return told.stdout.split()
 
 
-def studied(file: Path, out: Path, visible: list[str]) -> dict[str, Any]:
+def workers_of(found: list[str]) -> dict[str, list[str]]:
+    """GPUs of each number of workers that is tried."""
+    names = ("one worker", "two workers")
+    return {name: found[:number] for number, name in enumerate(names[: len(found)], 1)}
+
+
+def in_process(part: str, visible: list[str], options: argparse.Namespace) -> dict[str, Any]:
+    """What a process of this script finds that sees some GPUs, or why it did not end well."""
+    command = [sys.executable, __file__, "--part", part, "--task", options.task]
+    ended = subprocess.run(
+        [*command, "--share", str(options.share)], env=seeing(visible), capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    if ended.returncode:
+        return {"failed": ended.stderr[-4000:]}
+    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return told
+
+
+def seeing(visible: list[str]) -> dict[str, str]:
+    """The environment of a process that sees some GPUs."""
+    return {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(visible)}
+
+
+# -- sweeps ----------------------------------------------------------------------------------------
+
+
+async def part(name: str, task: str, share: float) -> dict[str, Any]:
+    """What one process does: a sweep, or two files timed against each other."""
+    what, _, rest = name.partition(" ")
+    if what == "compare":
+        base, candidate = (NamedSource(Path(f).read_text(), Path(f).name) for f in rest.split())
+        lab = Lab(find_task(task), DEVICE)
+        try:
+            return told_of(await time_pair(lab, base, candidate, WORKLOADS[task]))
+        finally:
+            lab.close()
+    seen: list[dict[str, Any]] = []
+    begun = time.monotonic()
+
+    def changed(roster: Roster) -> None:
+        proven = {m.name: m.proven for m in roster.members.values() if m.proven}
+        if proven and (not seen or seen[-1]["proven"] != proven):
+            done = sum(m.done for m in roster.members.values())
+            seconds = round(time.monotonic() - begun, 2)
+            seen.append({"seconds": seconds, "proven": proven, "jobs_done_by_then": done})
+
+    with ExitStack() as stack:
+        workers = None
+        if rest != "one process":
+            workers = stack.enter_context(open_workers(WorkersAsked(), changed))
+        return {**await swept(task, share, workers), "a_a": seen}
+
+
+async def swept(name: str, share: float, workers: Workers | None) -> dict[str, Any]:
+    """A sweep, once every process is there and every GPU has told what it can tell apart."""
+    task, space = find_task(name), swept_space(find_task(name))
+    lab = Lab(task, DEVICE, seed=SEED, workers=workers)
+    named = [w for w in task.workloads if w.name in WORKLOADS[name]]
+    sources, began = space.sources(), time.monotonic()
+    own = NamedSource(sources[0][1], "own.cu")
+    try:
+        first = [time_pair(lab, own, own, (named[0].name,)) for _ in range(lab.timings_at_once)]
+        await asyncio.gather(*first)
+        begun = time.monotonic()
+        tuned = await tune(lab, space, sources, named, share)
+        ended = time.monotonic()
+    finally:
+        lab.close()
+    found = tuned.portfolio
+    roster = workers.roster.members.values() if workers is not None else ()
+    return {
+        "seconds_to_the_first_timing": round(begun - began, 2),
+        "seconds": round(ended - begun, 2),
+        "seconds_of_trials": round(tuned.seconds, 2),
+        "gpu_seconds": round(tuned.gpu_seconds, 2),
+        "idle": round(1 - tuned.gpu_seconds / (tuned.seconds * lab.timings_at_once), 4),
+        "timed": tuned.timed,
+        "trials": tuned.trials,
+        "gpus": tuned.gpus,
+        "default": dict(sources[found.default][0]),
+        "parts": {
+            print_expression(p.condition): {**sources[p.trial][0], "gains": words(p)}
+            for p in found.parts
+        },
+        "workers": {m.name: {"done": m.done, "seconds": round(m.seconds, 2)} for m in roster},
+        "source": join(task, sources, found),
+    }
+
+
+def compared(
+    sweeps: dict[str, Any], found: list[str], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Sources that sweeps by workers chose against that of one process; "same" where they are."""
+    texts = {name: sweep.get("source", "") for name, sweep in sweeps.items()}
+    base, *others = texts
+    told: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in others:
+            if not (texts[base] and texts[name]):
+                continue
+            if texts[name] == texts[base]:
+                told[name] = "same"
+                continue
+            files = [Path(folder) / "base.cu", Path(folder) / "other.cu"]
+            for file, text in zip(files, (texts[base], texts[name]), strict=True):
+                file.write_text(text)
+            paths = " ".join(map(str, files))
+            told[name] = in_process(f"compare {paths}", found[:1], options)
+    return told
+
+
+def told_of(timing: Timing) -> dict[str, Any]:
+    """A timing in short."""
+    ratio = timing.speedup
+    return {
+        "speedup": (ratio.low, ratio.value, ratio.high),
+        "verdict": timing.verdict.value,
+        "uuid": timing.uuid,
+    }
+
+
+# -- studies ---------------------------------------------------------------------------------------
+
+
+def studied(file: Path, out: Path, visible: list[str], until: float) -> dict[str, Any]:
     """A study on some GPUs, one worker each: its seconds, and every run's best and speedup."""
     command = [
         sys.executable, "-m", "astra_tui", "study", str(file), "--out", str(out),
         "--workers", "local", "--json",
     ]  # fmt: skip
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(visible)}
-    begun = time.monotonic()
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    begun, cut = time.monotonic(), False
+    with subprocess.Popen(
+        command, env=seeing(visible), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            _, told = process.communicate(timeout=max(10.0, until - begun))
+        except subprocess.TimeoutExpired:
+            cut = True
+            process.terminate()
+            _, told = process.communicate()
     seconds = time.monotonic() - begun
-    states = {s.name: read_session(s).state for s in sorted(out.iterdir()) if s.is_dir()}
+    states = {s.name: read_session(s).state for s in sorted(out.glob("*")) if s.is_dir()}
+    used = sum(state.usage.gpu_seconds for state in states.values())
     return {
         "gpus": len(visible),
-        "exit_code": ended.returncode,
+        "exit_code": process.returncode,
+        "cut": cut,
         "seconds": round(seconds, 1),
-        "gpu_seconds": round(sum(s.usage.gpu_seconds for s in states.values()), 1),
-        "workers": [line for line in ended.stderr.splitlines() if " done in " in line],
-        "runs": {name: told(state) for name, state in states.items()},
+        "gpu_seconds": round(used, 1),
+        "measuring": round(used / (len(visible) * seconds), 4),
+        "workers": [line for line in told.splitlines() if " done in " in line],
+        "runs": {name: run_of(state) for name, state in states.items()},
+        "told": told[-1500:],
     }
 
 
-def told(state: SessionState) -> dict[str, Any]:
+def run_of(state: SessionState) -> dict[str, Any]:
     """The best candidate of a run, its last timing, and the GPUs that its timings name."""
     timings = [t.timing for t in final_timings(state)]
     all_timings = [t.timing for c in state.candidates.values() for t in c.timings]
     return {
+        "ended": state.closed is not None,
         "best": state.best,
-        "speedups": [(t.speedup.low, t.speedup.value, t.speedup.high) for t in timings],
-        "verdicts": [t.verdict.value for t in timings],
+        "timings": [told_of(timing) for timing in timings],
         "uuids": sorted({t.uuid for t in all_timings}),
     }
 
 
-def overlap(one: dict[str, Any], two: dict[str, Any]) -> bool:
-    """Whether intervals of the same run on one GPU and on two share a point."""
-    pairs = zip(one["speedups"], two["speedups"], strict=False)
-    return all(a[0] <= b[2] and b[0] <= a[2] for a, b in pairs)
+def overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether both runs came to the same best candidate, with intervals that share a point."""
+    pairs = zip(one["timings"], other["timings"], strict=False)
+    meets = all(
+        a["speedup"][0] <= b["speedup"][2] and b["speedup"][0] <= a["speedup"][2] for a, b in pairs
+    )
+    return one["best"] == other["best"] and meets
 
 
-def main() -> None:
-    """Studies with one GPU, then with two."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("file", nargs="?")
-    parser.add_argument("--seeds", type=int, default=4)
-    options = parser.parse_args()
-    found = gpus()[:2]
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(options.file or Path(folder) / "study.toml")
-        if not options.file:
-            file.write_text(STUDY.format(seeds=list(range(1, options.seeds + 1))))
-        one = studied(file, Path(folder) / "one", found[:1])
-        two = studied(file, Path(folder) / "two", found)
-    same = {
-        name: run["best"] == two["runs"][name]["best"] and overlap(run, two["runs"][name])
-        for name, run in one["runs"].items()
+def summary(result: dict[str, Any]) -> dict[str, Any]:
+    """What a reader looks for first."""
+    sweeps, studies = result["sweeps"], result["studies"]
+    told: dict[str, Any] = {
+        "seconds": result["seconds"],
+        "chosen": result["chosen_against_each_other"],
+        "a_a": {name: sweep.get("a_a") for name, sweep in sweeps.items()},
     }
-    result = {
-        "one": one,
-        "two": two,
-        "gain": round(one["seconds"] / two["seconds"], 3),
-        "same_winner_within_intervals": same,
-        "gpu_idle": {
-            str(r["gpus"]): round(1 - r["gpu_seconds"] / (r["gpus"] * r["seconds"]), 3)
-            for r in (one, two)
-        },
-    }
-    text = json.dumps({"environment": describe(), **result}, indent=1) + "\n"
-    (RESULTS / "gpu_workers.json").write_text(text)
-    print(text)
+    for key in ("seconds", "seconds_of_trials", "idle", "timed"):
+        told[f"sweep_{key}"] = {name: sweep.get(key) for name, sweep in sweeps.items()}
+    for key in ("seconds", "measuring", "cut", "exit_code"):
+        told[f"study_{key}"] = {name: study[key] for name, study in studies.items()}
+    if len(studies) > 1:
+        one, two = studies["one worker"], studies["two workers"]
+        told["study_gain"] = round(one["seconds"] / two["seconds"], 3)
+        told["same_within_intervals"] = {
+            name: name in two["runs"] and overlap(run, two["runs"][name])
+            for name, run in one["runs"].items()
+        }
+        seconds = told["sweep_seconds_of_trials"]
+        told["sweep_gain"] = round(seconds["one worker"] / seconds["two workers"], 3)
+    return told
 
 
 if __name__ == "__main__":
