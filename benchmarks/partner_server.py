@@ -4,7 +4,8 @@
 
 A prompt is known by the hash of its messages. Its first request writes `FOLDER/prompts/HASH.json`
 and waits until `FOLDER/answers/HASH.txt` (an answer) or `HASH.json` (a list of tool calls, {"name",
-"arguments"}) stands. A run that is stopped meanwhile asks the same again when it is resumed.
+"arguments"}) stands. A run that is stopped meanwhile asks the same again when it is resumed; what a
+run on a GPU will ask up to its next measurement, `partner_away.py` asks without one.
 `FOLDER/log.jsonl` has a line for each request: when, which prompt, whether its answer stood, and
 when that was written. It speaks the chat wire, and counts a token for four characters.
 """
