@@ -58,6 +58,7 @@ _WITHOUT_TORCH = (
     "tests.cli.scripted_gpu",
     "tests.gpu.scripted_process",
     "tests.gpu_tools.scripted_worker",
+    "tests.workers.scripted_process",
 )
 _LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
 _SAME_THEN = {"LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

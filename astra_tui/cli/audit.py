@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from astra_tui import plain
 from astra_tui.cli.command import Options, at_least_one, command, flag
@@ -12,6 +13,9 @@ from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON, SEED, WORKERS, chosen_seed
 from astra_tui.model.audit import AuditHead, AuditRecord, summarise
 from astra_tui.model.errors import UserError
+
+if TYPE_CHECKING:
+    from astra_tui.lab.devices import DeviceChoice
 
 
 @command(
@@ -73,16 +77,17 @@ from astra_tui.model.errors import UserError
 def run(options: Options) -> int:
     """Judges what the results lack, and sums all of them up; 1 if any speaks against the gate."""
     from astra_tui.cli.answers import AuditAnswer
-    from astra_tui.cli.devices import asked_workers
+    from astra_tui.cli.devices import asked_workers, choose_device
     from astra_tui.lab.audit.running import Results, items_of, run_audit, select
     from astra_tui.lab.audit.zoo import read_zoo
     from astra_tui.present.outcomes import audit_blocks
 
     zoo = read_zoo(_zoo_folder(options.zoo))
     items = select(items_of(zoo, options.mutants), options.kind, options.only)
-    head = _head(options.device, options.seed)
-    file = _results_file(options.resume, head)
     with asked_workers(options) as workers:
+        device = choose_device(options.device, workers)
+        head = _head(device, options.seed)
+        file = _results_file(options.resume, head)
         results = Results(file, head)  # A file begins once someone is there to fill it.
         waiting = sum(map(results.lacks, items))
         plain.note(f"{len(items)} kernels, {waiting} of them to be judged; results: {results.file}")
@@ -99,7 +104,8 @@ def run(options: Options) -> int:
             if workers is None:
                 judge(jobs=options.jobs)
             else:
-                judge(jobs=workers.slots, timers=workers.gpus, start=workers.start)
+                able = workers.of_kind(device.kind)
+                judge(jobs=able.slots, timers=able.gpus, start=able.start)
     summary = summarise(results.head, _command(options), results.of(items))
     code = ExitCode.FAILED if summary.failures else ExitCode.OK
     records = tuple(results.of(items))
@@ -119,14 +125,12 @@ def _zoo_folder(named: str | None) -> Path:
     return here if here.is_dir() else bundled("tests") / "zoo"
 
 
-def _head(device: str, seed: int | None) -> AuditHead:
-    """Raises UserError for a device that is not there."""
+def _head(device: DeviceChoice, seed: int | None) -> AuditHead:
     from astra_tui.cli.devices import open_compiler
     from astra_tui.lab.audit.running import head_of
-    from astra_tui.lab.devices import choose_device
 
     with open_compiler() as compiler:
-        return head_of(choose_device(device).name, compiler.identify(), chosen_seed(seed))
+        return head_of(device.name, compiler.identify(), chosen_seed(seed))
 
 
 def _results_file(resumed: str | None, head: AuditHead) -> Path:

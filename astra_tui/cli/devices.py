@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from astra_tui.cli.command import Options
     from astra_tui.lab.compiler import Compiler
     from astra_tui.lab.compiler.headers import HeaderTree
-    from astra_tui.lab.devices import Opened
+    from astra_tui.lab.devices import DeviceChoice, Opened
     from astra_tui.model.task import KernelTask
     from astra_tui.workers import Workers
 
@@ -44,20 +44,26 @@ def asked_workers(options: Options, *, live: bool = False) -> Iterator[Workers |
         yield None
         return
     from astra_tui.plain.live import live_lines
-    from astra_tui.workers import WorkersAsked, WorkersFailed, describe, open_workers
+    from astra_tui.present.workers import status_lines
+    from astra_tui.workers import WorkersAsked, WorkersFailed, open_workers
 
     asked = WorkersAsked.read(options.workers, options.scheduler)
     assert asked is not None
     try:
         with open_workers(asked) as workers:
-            for line in describe(workers.roster):
-                plain.note(line)
-            with live_lines(lambda: describe(workers.roster)) if live else nullcontext():
+            plain.note("\n".join(status_lines(workers.status)))
+            with live_lines(lambda: status_lines(workers.status)) if live else nullcontext():
                 yield workers
-            for line in describe(workers.roster):
-                plain.note(line)
+            plain.note("\n".join(status_lines(workers.status)))
     except WorkersFailed as error:
         raise UnavailableHere(str(error), hint="see docs/workers.md") from None
+
+
+def choose_device(name: str, workers: Workers | None) -> DeviceChoice:
+    """The device that a name means, here or on workers. Raises UserError where there is none."""
+    from astra_tui.lab import devices
+
+    return devices.choose_device(name) if workers is None else workers.device(name)
 
 
 @contextmanager

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from astra_tui.workers import Workers
 
 _SHARE = 0.1
-_FIRST_GPU = "cuda:0"
-"""What a worker calls its own."""
 
 
 @command(
@@ -76,7 +74,12 @@ def run(options: Options) -> int:
     refuse_emulator(options.device)
     fetch_upstream(task)
     with asked_workers(options) as workers:
-        device = _FIRST_GPU if workers is not None else gpu_for_timing(options.device)
+        if workers is None:
+            device = gpu_for_timing(options.device)
+        else:
+            chosen = workers.device(options.device)
+            device, workers = chosen.name, workers.of_kind(chosen.kind)
+            refuse_emulator(device)
         tuning = _Tuning(task, (file, text), out, workloads, device, workers, options)
         try:
             answer = asyncio.run(tuning.carry_out())

@@ -197,7 +197,7 @@ def _generated_text(
 def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> VerifyAnswer:
     import asyncio
 
-    from astra_tui.cli.devices import asked_workers, fetch_upstream
+    from astra_tui.cli.devices import asked_workers, choose_device, fetch_upstream
     from astra_tui.cli.session_lookup import local_task
     from astra_tui.engine.environment import current_environment
     from astra_tui.model.environment import differences
@@ -208,11 +208,13 @@ def _try_again(answer: VerifyAnswer, options: Options, session: Session) -> Veri
     named, task = local_task(state, folder, options.task, trust=options.trust)
     fetch_upstream(task)
     recorded = last_environment(session)
-    here = current_environment(options.device)
-    different = differences(recorded, here)
-    if not options.json:
-        plain.print_blocks(differences_blocks(different))
     with asked_workers(options) as workers:
+        device = choose_device(options.device, workers)
+        here = current_environment(device)
+        different = differences(recorded, here)
+        if not options.json:
+            plain.print_blocks(differences_blocks(different))
+        workers = workers.of_kind(device.kind) if workers is not None else None
         parts = folder, state, task, here.device, workers
         candidates = asyncio.run(_verify(*parts, quiet=options.json))
     wrong = [c for c in candidates if not c.agrees]

@@ -15,19 +15,17 @@ from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.model.environment import Environment, current_versions
 from astra_tui.model.errors import UserError
-from astra_tui.model.gpu import GpuIdentity
 from astra_tui.sessions.engines import NotReady
 
 
-def current_environment(device: str) -> Environment:
-    """What this machine is, with a device by its name. Raises UserError for one that is missing."""
-    chosen = choose_device(device)
+def current_environment(chosen: DeviceChoice) -> Environment:
+    """What this machine is, with a device that it or its workers have."""
     return Environment(
         host=platform.node(),
         device=chosen.name,
         compiler=_compiler(),
         versions=current_versions(),
-        gpu=_gpu(chosen),
+        gpu=chosen.identify(),
     )
 
 
@@ -39,19 +37,10 @@ def _compiler() -> str:
         return ""
 
 
-def _gpu(device: DeviceChoice) -> GpuIdentity | None:
-    if not device.uuid:
-        return None
-    from astra_tui.gpu.nvml import GpuReader
-
-    with GpuReader(device.uuid) as reader:
-        return device.complete(reader.identity())
-
-
 def main() -> int:
     """Prints the environment; with exit code 1 the parts of the UserError in its place."""
     try:
-        answer, code = msgspec.json.encode(current_environment(sys.argv[1])), 0
+        answer, code = msgspec.json.encode(current_environment(choose_device(sys.argv[1]))), 0
     except UserError as error:
         answer, code = msgspec.json.encode(NotReady.of(error)), 1
     sys.stdout.buffer.write(answer)

@@ -47,6 +47,7 @@ from astra_tui.engine.winner import measure_winner, time_base_shipped
 from astra_tui.engine.workbench import DraftLabs
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.devices import DeviceChoice
+from astra_tui.lab.on_gpu.opening import completed
 from astra_tui.model.added_cases import check_added_case
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import CheckVerdict
@@ -120,7 +121,8 @@ class Engine:
         self._settings = settings
         self._recollection = Recollection(self.record, task, memory)
         processes = max(1, min(settings.candidates, os.cpu_count() or 1))
-        lab = Lab(task, device.name, processes, self._quiet, seed=state.seed, workers=workers)
+        of_kind = workers.of_kind(device.kind) if workers is not None else None
+        lab = Lab(task, device.name, processes, self._quiet, seed=state.seed, workers=of_kind)
         drafts = DraftLabs(lab)
         if lab.has_times:
             emulator = Lab(task, EMULATOR, processes, seed=state.seed, workers=workers)
@@ -241,10 +243,10 @@ class Engine:
         self.record.emit(SessionClosed(stop.reason, stop.message, self.state.digest()))
 
     def _open_device(self) -> None:
-        identity = None
-        if self._device.uuid:
-            self._watch = GpuWatch(self._device.uuid, self.record.emit)
-            identity = self._device.complete(self._watch.start())
+        identity, facts = self._device.far, self._device.facts
+        if facts is not None:
+            self._watch = GpuWatch(facts.uuid, self.record.emit)
+            identity = completed(self._watch.start(), facts)
         self.record.emit(DeviceOpened(self._device.name, identity))
 
     def _quiet(self) -> AbstractContextManager[None]:

@@ -78,23 +78,25 @@ async def open_run(
     """
     task = find_task(request.task)
     await asyncio.to_thread(task_headers, task)  # Fetched here, and not by each lab process.
-    device = await asyncio.to_thread(choose_device, request.settings.device)
-    request = _on_device(request, device)
     if request.settings.approval.decisions:
         read_decisions(Path(request.settings.approval.decisions))
     redactor = Redactor([api_key(environment)], environment)
     access, earlier = _model_access(request, environment), _remembered(request)
     calls = JournaledCalls(request.settings.budget, access.prices)
-    team = await build_team(request.settings, access, calls, earlier)
-    own = ExitStack()
+    own, team = ExitStack(), None
     try:
         if workers is None:
             workers = await asyncio.to_thread(_asked_workers, request, own)
+        choose = choose_device if workers is None else workers.device
+        device = await asyncio.to_thread(choose, request.settings.device)
+        request = _on_device(request, device)
+        team = await build_team(request.settings, access, calls, earlier)
         session = _session(request, task, redactor)
         engine = _engine(session, task, request, team, wait_for_engineer, calls, device, workers)
     except BaseException:
         own.close()
-        await team.close()
+        if team is not None:
+            await team.close()
         raise
     records = session.journal.found.records
     first = records[-1].seq + 1 if records else 0
@@ -129,8 +131,11 @@ def _engine(
     device: DeviceChoice,
     workers: Workers | None,
 ) -> Engine:
+    before = session.state.device
     try:
         check_same_device(session, device)
+        if workers is not None and before is not None and before.gpu is not None:
+            device = workers.device(device.name, before.gpu.name or "")
         return build_engine(
             session,
             task,

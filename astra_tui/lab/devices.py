@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import msgspec
-
 from astra_tui.gpu.gpu_process import find_devices
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.lab.compiler import Compiler
-from astra_tui.lab.on_gpu.opening import Gpu, find_gpu, open_gpu
+from astra_tui.lab.on_gpu.opening import Gpu, find_gpu, identify, open_gpu
 from astra_tui.model.device import Device
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
@@ -21,18 +19,32 @@ MEMORY_LIMIT = 16 << 30
 """What a process that emulates may allocate. Its children have limits of their own."""
 
 
+_NO_GPU = GpuIdentity()
+
+
 @dataclass(frozen=True)
 class DeviceChoice:
-    """A device that is there: "emulator" or "cuda:N", with the UUID of a GPU."""
+    """A device that is there: "emulator" or "cuda:N"."""
 
     name: str = EMULATOR
-    uuid: str = ""
-    l2_bytes: int | None = None
+    facts: DeviceFacts | None = None
+    """What CUDA tells of a GPU that is here."""
+    far: GpuIdentity | None = None
+    """What workers tell of a GPU that they have."""
 
-    def complete(self, identity: GpuIdentity) -> GpuIdentity:
-        """What NVML tells of its GPU, with what CUDA alone does."""
-        missing = {what: why for what, why in identity.missing.items() if what != "l2_bytes"}
-        return msgspec.structs.replace(identity, l2_bytes=self.l2_bytes, missing=missing)
+    @property
+    def uuid(self) -> str:
+        """That of its GPU; "" on the emulator."""
+        return (self.far or self.facts or _NO_GPU).uuid or ""
+
+    @property
+    def kind(self) -> str:
+        """The name of its GPU; "" on the emulator."""
+        return (self.far or self.facts or _NO_GPU).name or ""
+
+    def identify(self) -> GpuIdentity | None:
+        """What its GPU is; None on the emulator."""
+        return self.far if self.facts is None else identify(self.facts)
 
 
 def choose_device(name: str) -> DeviceChoice:
@@ -50,7 +62,7 @@ def choose_device(name: str) -> DeviceChoice:
 
 
 def _choice(facts: DeviceFacts) -> DeviceChoice:
-    return DeviceChoice(f"cuda:{facts.ordinal}", facts.uuid, facts.attributes["l2_cache_bytes"])
+    return DeviceChoice(f"cuda:{facts.ordinal}", facts)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,5 @@ from __future__ import annotations
 from astra_tui.workers.jobs import WorkersFailed
 from astra_tui.workers.opening import WorkersAsked, open_workers
 from astra_tui.workers.remote_child import RemoteChild, Workers
-from astra_tui.workers.roster import describe
 
-__all__ = ["RemoteChild", "Workers", "WorkersAsked", "WorkersFailed", "describe", "open_workers"]
+__all__ = ["RemoteChild", "Workers", "WorkersAsked", "WorkersFailed", "open_workers"]

@@ -24,7 +24,7 @@ from astra_tui.workers.jobs import Job, WorkersFailed
 from astra_tui.workers.pool import Done, Pool
 from astra_tui.workers.process import CONFIG, HOST, WorkerOptions
 from astra_tui.workers.remote_child import Workers
-from astra_tui.workers.roster import Roster, Use
+from astra_tui.workers.roster import Need, Roster
 
 START_SECONDS = 60.0
 """How long the first worker may take."""
@@ -60,13 +60,13 @@ def open_cluster(
         name="astra-workers",
     )  # fmt: skip
 
-    def submit(job: Job, use: Use = Use.CPU, prefer: str = "") -> Future[Done]:
-        return asyncio.run_coroutine_threadsafe(pool.ask(job, use, prefer), loop)
+    def submit(job: Job, need: Need, prefer: str = "") -> Future[Done]:
+        return asyncio.run_coroutine_threadsafe(pool.ask(job, need, prefer), loop)
 
     thread.start()
     try:
         pool = opened.result()
-        yield Workers(submit, lambda: pool.roster)
+        yield Workers(submit, lambda: pool.roster, lambda: pool.waiting)
     finally:
         with suppress(RuntimeError):  # The loop has ended by itself, as the error tells.
             loop.call_soon_threadsafe(closing.set)

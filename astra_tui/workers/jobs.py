@@ -19,23 +19,31 @@ import msgspec
 from astra_tui.gpu.timing.verdict import minimum_detectable
 from astra_tui.lab.audit.running import gate_identity
 from astra_tui.lab.requests import (
+    Check,
     Compile,
+    CompileTrials,
     Disassemble,
     Judge,
     LabRequest,
     NamedSource,
+    Profile,
     ReadGpu,
     ReadHardware,
+    Sanitize,
     Time,
     TimeShipped,
     TimeTrials,
 )
 from astra_tui.model.digest import content_hash
 from astra_tui.model.environment import current_versions
+from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.timing import Timing
 from astra_tui.rpc import Failure, Message, ServerUnfit
-from astra_tui.workers.roster import Identity, Use
+from astra_tui.workers.roster import Identity, Need, Use
+
+OWN_GPU = "cuda:0"
+"""A worker's GPU, by its name there: it sees one alone."""
 
 
 class WorkersFailed(ServerUnfit):
@@ -57,15 +65,26 @@ class Served:
         named = request["folder"] if self.argument is None else arguments[self.argument]
         return Path(named)
 
-    def use(self, arguments: tuple[str, ...], request: Mapping[str, Any]) -> Use:
-        """What a request takes of its worker."""
+    def need(self, arguments: tuple[str, ...], request: Mapping[str, Any], kind: str = "") -> Need:
+        """What a request needs, on GPUs of a kind where one is named."""
         asked = msgspec.convert(request, self.requests)
         if arguments[self.device] == EMULATOR:
-            return Use.CPU
+            return Need()
         if isinstance(asked, _ON_HOST):
-            return Use.HOST
+            return Need(Use.HOST, kind)
         is_timing = isinstance(asked, _ALONE) or (isinstance(asked, Judge) and asked.timed)
-        return Use.ALONE if is_timing else Use.GPU
+        return Need(Use.ALONE if is_timing else Use.GPU, kind)
+
+    def words(self, request: Mapping[str, Any]) -> str:
+        """What a request has its worker do."""
+        asked = msgspec.convert(request, self.requests)
+        if isinstance(asked, Time):
+            return f"timing {asked.source.file} against {asked.base.file}"
+        if isinstance(asked, Judge):
+            return f"judging {Path(asked.folder).name}"
+        what = _WORDS.get(type(asked), "working")
+        source = getattr(asked, "source", None)
+        return f"{what} {source.file}" if source is not None else what
 
     def proof(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """The A/A timing that a GPU takes before a timing: the base against itself."""
@@ -80,6 +99,17 @@ class Served:
         return made
 
 
+_WORDS: dict[type, str] = {
+    Compile: "compiling",
+    CompileTrials: "compiling trials of a sweep",
+    Disassemble: "disassembling",
+    Check: "checking",
+    Profile: "profiling",
+    Sanitize: "watching",
+    ReadHardware: "reading counters of",
+    TimeTrials: "timing trials of a sweep",
+    TimeShipped: "timing what ships against",
+}
 _ON_HOST = Compile, Disassemble, ReadGpu
 _ALONE = Time, TimeTrials, TimeShipped, ReadHardware
 
@@ -139,6 +169,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu: bool = False
     proof: Any = None
     """An A/A timing that a GPU takes first, where it has not shown yet what it can tell."""
+    words: str = ""
+    """What it does, for who watches."""
 
 
 class Ended(StrEnum):
@@ -159,13 +191,20 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     identity: Identity | None = None
-    gpu: str = ""
-    """The UUID of the worker's GPU."""
+    device: GpuIdentity | None = None
+    """The worker's GPU."""
 
     @property
     def failure(self) -> Failure | None:
         """Why the process said that it cannot answer."""
         return self.messages[-1].failure if self.messages else None
+
+    @property
+    def trouble(self) -> str:
+        """What went wrong, as a caller will hear it; "" where the answer is whole."""
+        if self.ended is not Ended.ANSWERED:
+            return self.message.strip().partition("\n")[0]
+        return self.failure.message if self.failure is not None else ""
 
 
 LEAST_TOLD = 0.005
@@ -177,8 +216,7 @@ def proven_by(answer: Answer) -> tuple[str, str]:
     found = (m.reply for m in answer.messages if m.name == Timing.__name__)
     timing = msgspec.convert(next(found, None), Timing | None)
     if timing is None:
-        failure = answer.failure
-        return "", "its A/A timing failed: " + (failure.message if failure else answer.message)
+        return "", f"its A/A timing failed: {answer.trouble}"
     told = minimum_detectable(timing.control)
     if not told <= LEAST_TOLD:
         return "", f"its A/A timing tells no less than {told:.2%}, and {LEAST_TOLD:.1%} is needed"

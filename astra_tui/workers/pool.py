@@ -6,7 +6,7 @@ All of it runs on one event loop, that of the cluster's client.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,7 +18,6 @@ from distributed import Client
 
 from astra_tui.workers.jobs import (
     Answer,
-    Ended,
     Job,
     WorkersFailed,
     decode_answer,
@@ -26,18 +25,20 @@ from astra_tui.workers.jobs import (
     own_identity,
     proven_by,
 )
-from astra_tui.workers.roster import LOST_SECONDS, Member, Roster, Use, silent, unfit
+from astra_tui.workers.roster import LOST_SECONDS, Member, Need, Roster, Use, silent, unfit
 from astra_tui.workers.station import perform, rest, stop
 
 MOST_LOSSES = 10
 """After so many workers that were lost at it, a job is given up."""
 
 EMPTY_SECONDS = 60.0
-"""How long jobs wait for a worker where all were lost."""
+"""How long jobs wait for a worker where all that can do them were lost."""
 
 _LOOK_SECONDS = 0.25
 _ORDER = Use.ALONE, Use.GPU, Use.HOST, Use.CPU
 """Who is seated first."""
+_ANY = Need()
+_PROVING = "A/A timing"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Done:
 class _Waiting:
     """A job that waits for its turn, and the worker that it gets."""
 
-    job: str
+    number: str
+    job: Job
     prefer: str
     seat: asyncio.Future[Member]
 
@@ -95,11 +97,20 @@ class Pool:
         self._told_lost, self._told = lost, changed
         self._topic = f"astra-{uuid4().hex}"
         self._numbers = count(1)
-        self._waiting: dict[Use, deque[_Waiting]] = {use: deque() for use in _ORDER}
+        self._waiting: dict[Need, deque[_Waiting]] = {}
+        """In the order in which they are seated."""
         self._running: dict[str, _Running] = {}
         self._beats: dict[str, float] = {}
         self._admitting: dict[str, asyncio.Task[None]] = {}
         self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> Counter[Use]:
+        """How many jobs wait for a worker."""
+        counted: Counter[Use] = Counter()
+        for need, queue in tuple(self._waiting.items()):
+            counted[need.use] += len(queue)
+        return counted
 
     # -- workers -----------------------------------------------------------------------------------
 
@@ -153,22 +164,29 @@ class Pool:
             facts = info["workers"].get(address)
             if facts is None or str(facts["name"]) in self.roster.excluded:
                 return
-            name, gpus = str(facts["name"]), int(facts.get("resources", {}).get("GPU", 0))
+            name = str(facts["name"])
             asked = _Running(f"{self._topic}-look-{next(self._numbers)}", address)
             answer = await self._at(asked, Job(asked.job, self._topic), Use.CPU)
-            if answer is None or answer.identity is None:
+            if answer is None:
                 return
-            reason = unfit(own_identity(), answer.identity)
+            reason = self._unfit(answer)
             if reason:
                 self._change(self.roster.exclude(name, reason))
                 return
-            gpu = (answer.gpu or f"GPU of {name}") if gpus else ""
-            slots = max(1, int(facts["nthreads"]) - bool(gpus))
-            self._change(self.roster.join(Member(address, name, slots, gpu)))
+            slots = max(1, int(facts["nthreads"]) - (answer.device is not None))
+            self._change(self.roster.join(Member(address, name, slots, answer.device)))
         except Exception as error:  # It does not even know what to run.
             self._change(self.roster.exclude(address, f"it cannot run a job: {error}"))
         finally:
             del self._admitting[address]
+
+    def _unfit(self, answer: Answer) -> str:
+        if answer.identity is None:
+            return answer.trouble or "it does not say what it is"
+        other = answer.device and self.roster.has_gpu(answer.device.uuid or "")
+        if other:
+            return f"its GPU is that of {other.name}: each worker needs one of its own"
+        return unfit(own_identity(), answer.identity)
 
     def _change(self, roster: Roster) -> None:
         self.roster = roster
@@ -197,7 +215,7 @@ class Pool:
     async def _look(self) -> None:
         """Looks for workers that say nothing any more."""
         loop = asyncio.get_running_loop()
-        last, empty = loop.time(), 0
+        last, empty = loop.time(), dict[Need, float]()
         for round_ in count(1):
             await asyncio.sleep(_LOOK_SECONDS)
             late = max(0.0, loop.time() - last - 2 * _LOOK_SECONDS)
@@ -211,13 +229,18 @@ class Pool:
                 self._gone(running.address, f"nothing was heard of it for {LOST_SECONDS:g} s")
             if round_ % 8 == 0:
                 await self._find()
-            empty = empty + 1 if not self.roster.members else 0
-            if empty * _LOOK_SECONDS > EMPTY_SECONDS:
-                self._give_up(f"all were lost, and none came within {EMPTY_SECONDS:g} s")
+            lacking = (n for n, q in self._waiting.items() if q and not self.roster.can_now(n))
+            empty = {need: empty.get(need, 0.0) + _LOOK_SECONDS for need in lacking}
+            for need, waited in empty.items():
+                if not self.roster.can_ever(need):
+                    self._give_up(need, "none is left")
+                elif waited > EMPTY_SECONDS:
+                    why = f"all were lost, and none came within {EMPTY_SECONDS:g} s"
+                    self._give_up(need, why)
 
     # -- jobs --------------------------------------------------------------------------------------
 
-    async def ask(self, job: Job, use: Use = Use.CPU, prefer: str = "") -> Done:
+    async def ask(self, job: Job, need: Need = _ANY, prefer: str = "") -> Done:
         """Has a worker do a job, and another one if that is lost; its number is made here.
 
         Cancelled, it ends the job. Raises WorkersFailed.
@@ -226,60 +249,73 @@ class Pool:
         name = f"{self._topic}-{next(self._numbers)}"
         while True:
             begun, number = loop.time(), f"{name}.{losses}"
-            waiting = _Waiting(number, prefer, loop.create_future())
-            member = await self._seat(waiting, use)
+            waiting = _Waiting(number, job, prefer, loop.create_future())
+            member = await self._seat(waiting, need)
             waited += loop.time() - begun
             running, answer = _Running(number, member.address), None
             try:
                 named = msgspec.structs.replace(job, id=number, topic=self._topic, proof=None)
-                if not await self._is_proven(member, job, number):
-                    continue
-                if member.address in self.roster.members:  # It may have ended a moment ago.
-                    answer = await self._at(running, named, use)
+                is_proven = await self._is_proven(member, job, number)
+                if is_proven and member.address in self.roster.members:  # It may have ended by now.
+                    answer = await self._at(running, named, need.use)
             finally:
                 seconds = answer.seconds if answer is not None else None
                 self._change(self.roster.end(member.address, number, seconds))
             if answer is not None:
-                if job.proof is not None and answer.ended is not Ended.ANSWERED:
-                    self._change(self.roster.prove(member.address, ""))  # It has to prove itself.
+                if job.proof is not None and answer.trouble:
+                    self._change(self.roster.doubt(member.address, answer.trouble))
                 return Done(answer, member, waited, losses)
+            if member.name in self.roster.excluded:
+                continue
             losses += 1
             if losses == MOST_LOSSES:
                 raise WorkersFailed(f"{losses} workers were lost at one job")
 
-    async def _seat(self, waiting: _Waiting, use: Use) -> Member:
-        if use is not Use.CPU and not any(m.gpu for m in self.roster.members.values()):
-            raise WorkersFailed(self._why_none("none has a GPU"))
-        self._waiting[use].append(waiting)
+    async def _seat(self, waiting: _Waiting, need: Need) -> Member:
+        if need.use is not Use.CPU and not self.roster.can_ever(need):
+            raise WorkersFailed(self._why_none(f"none has {need.kind or 'a GPU'}"))
+        if need not in self._waiting:
+            known = {**self._waiting, need: deque[_Waiting]()}
+            self._waiting = dict(sorted(known.items(), key=lambda item: _ORDER.index(item[0].use)))
+        self._waiting[need].append(waiting)
         self._serve()
         try:
             return await waiting.seat
         except asyncio.CancelledError:
             if waiting.seat.done() and not waiting.seat.cancelled():
-                self._change(self.roster.end(waiting.seat.result().address, waiting.job, None))
+                self._change(self.roster.end(waiting.seat.result().address, waiting.number, None))
             raise
 
     def _serve(self) -> None:
         """Seats those that wait, in turn."""
-        for use, queue in self._waiting.items():
+        for need, queue in self._waiting.items():
             while queue:
                 if queue[0].seat.done():  # It was cancelled a moment ago.
                     queue.popleft()
                     continue
-                timings = len(self._waiting[Use.ALONE])
-                member = self.roster.choose(use, queue[0].prefer, timings)
+                timings = self._timings_for(need.kind) if need.use is Use.GPU else 0
+                member = self.roster.choose(need, queue[0].prefer, timings)
                 if member is None:
                     break
                 waiting = queue.popleft()
-                self.roster = self.roster.begin(member.address, waiting.job, use)
+                words = waiting.job.words if _is_ready(member, waiting.job) else _PROVING
+                self.roster = self.roster.begin(member.address, waiting.number, need.use, words)
                 waiting.seat.set_result(member)
         self._told(self.roster)
 
-    def _give_up(self, why: str) -> None:
-        for queue in self._waiting.values():
-            while queue:
-                if not (seat := queue.popleft().seat).done():
-                    seat.set_exception(WorkersFailed(self._why_none(why)))
+    def _timings_for(self, kind: str) -> int:
+        """How many timings wait for a GPU of a kind."""
+        return sum(
+            len(queue)
+            for need, queue in self._waiting.items()
+            if need.use is Use.ALONE and (not need.kind or kind in ("", need.kind))
+        )
+
+    def _give_up(self, need: Need, why: str) -> None:
+        queue = self._waiting[need]
+        while queue:
+            if not (seat := queue.popleft().seat).done():
+                seat.set_exception(WorkersFailed(self._why_none(why)))
 
     async def _at(self, running: _Running, job: Job, use: Use) -> Answer | None:
         """The answer of one worker; None where it was lost first. Cancelled, it ends the job."""
@@ -319,8 +355,8 @@ class Pool:
         One that cannot tell what it has to is left out, and a lost one is none.
         """
         known = self.roster.members.get(member.address)
-        if job.proof is None or (known is not None and known.proven):
-            return True
+        if known is None or _is_ready(known, job):
+            return known is not None
         asked = _Running(f"{number}-proof", member.address)
         proof = msgspec.structs.replace(
             job, id=asked.job, topic=self._topic, request=job.proof, proof=None
@@ -331,10 +367,11 @@ class Pool:
         proven, reason = proven_by(answer)
         if reason:
             self._change(self.roster.exclude(member.name, reason))
-            if not any(m.gpu for m in self.roster.members.values()):
-                raise WorkersFailed(self._why_none("none is left"))
             return False
-        self._change(self.roster.prove(member.address, proven))
+        proved = self.roster.prove(member.address, proven)
+        if member.address in proved.members:
+            proved = proved.begin(member.address, number, Use.ALONE, job.words)
+        self._change(proved)
         return True
 
     async def _was_lost(self, running: _Running) -> bool:
@@ -349,6 +386,11 @@ class Pool:
         if running.address in self.roster.members:
             workers = [running.address]
             await self._client.run(stop, running.job, workers=workers, on_error="ignore")
+
+
+def _is_ready(member: Member, job: Job) -> bool:
+    """Whether a worker can begin a job at once: the GPU of a timing has to prove itself first."""
+    return job.proof is None or bool(member.proven)
 
 
 async def _result(future: Any) -> bytes:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from astra_tui.lab.devices import DeviceChoice
+from astra_tui.model.errors import DeviceMissing
+from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
+from astra_tui.model.workers import WorkersStatus
 from astra_tui.processes.child import ChildDied, ChildTimeout
-from astra_tui.workers.jobs import PROCESSES, Ended, Folder, Job
-from astra_tui.workers.roster import Use
+from astra_tui.workers.jobs import OWN_GPU, PROCESSES, Ended, Folder, Job
 
 if TYPE_CHECKING:
     from astra_tui.workers.pool import Done
-    from astra_tui.workers.roster import Roster
+    from astra_tui.workers.roster import Need, Roster, Use
 
 
 @dataclass
@@ -28,12 +31,20 @@ class Workers:
     submit: Callable[..., Future[Done]]
     """`Pool.ask`, on the loop of the cluster."""
     read_roster: Callable[[], Roster]
+    read_waiting: Callable[[], Mapping[Use, int]]
+    kind: str = ""
+    """The name of the GPUs that get jobs for a GPU; "" for any."""
     _folders: dict[Path, Folder] = field(default_factory=dict)
 
     @property
     def roster(self) -> Roster:
         """The workers as they are now."""
         return self.read_roster()
+
+    @property
+    def status(self) -> WorkersStatus:
+        """What they are at now, and what waits."""
+        return self.roster.status(self.read_waiting())
 
     @property
     def slots(self) -> int:
@@ -43,7 +54,29 @@ class Workers:
     @property
     def gpus(self) -> int:
         """How many timings they take at a time."""
-        return sum(bool(m.gpu) for m in self.roster.members.values())
+        members = self.roster.members.values()
+        return sum(bool(m.gpu) and self.kind in ("", m.kind) for m in members)
+
+    def of_kind(self, kind: str) -> Workers:
+        """The same ones, but that a GPU's job goes to GPUs of this name alone."""
+        return replace(self, kind=kind)
+
+    def device(self, name: str, kind: str = "") -> DeviceChoice:
+        """What `--device` means on them: a GPU of a kind if there is one, else of the kind of which
+        there are most; this machine needs none. Raises UserError.
+        """
+        check_device_name(name)
+        kinds = self.roster.kinds
+        if name == EMULATOR or (name == AUTO_DEVICE and not kinds):
+            return DeviceChoice()
+        if not kinds:
+            raise DeviceMissing(
+                f"there is no device '{name}': no worker has a GPU",
+                hint="--workers local starts one for each GPU here; see docs/workers.md",
+            )
+        wanted = kind if kind in kinds else kinds[0]
+        found = (m.device for m in self.roster.members.values() if m.kind == wanted)
+        return DeviceChoice(OWN_GPU, far=next(found))
 
     def start(self, module: str, arguments: tuple[str, ...] = (), name: str = "") -> RemoteChild:
         """A process of ours on some worker, as Child is one of this machine."""
@@ -55,9 +88,9 @@ class Workers:
             self._folders[path] = Folder.of(path)
         return self._folders[path]
 
-    def ask(self, job: Job, use: Use = Use.CPU, prefer: str = "") -> Done:
+    def ask(self, job: Job, need: Need, prefer: str = "") -> Done:
         """Has a worker do a job; see `Pool.ask`."""
-        future = self.submit(job, use, prefer)
+        future = self.submit(job, need, prefer)
         try:
             return future.result()
         except BaseException:
@@ -128,14 +161,14 @@ class RemoteChild:
     def _ask(self, request: Any, silence: float, cpu: bool) -> None:
         served = PROCESSES[self.module]
         folder = self._workers.folder(served.folder(self.arguments, request))
-        proof = served.proof(request)
-        job = Job("", "", self.module, self.arguments, request, folder, silence, cpu, proof)
-        use = served.use(self.arguments, request)
+        proof, words = served.proof(request), served.words(request)
+        parts = self.module, self.arguments, request, folder, silence, cpu, proof, words
+        job, need = Job("", "", *parts), served.need(self.arguments, request, self._workers.kind)
         prefer = self.last.worker.address if self.last is not None else ""
         with self._lock:
             if self._killed:
                 raise ChildDied(f"{self.name} was ended")
-            self._future = self._workers.submit(job, use, prefer)
+            self._future = self._workers.submit(job, need, prefer)
         try:
             done = self._future.result()
         except BaseException as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 import tempfile
 import threading
@@ -18,12 +17,14 @@ import msgspec
 from distributed import Worker, get_worker
 
 from astra_tui.lab.cache import cache_root
+from astra_tui.lab.devices import choose_device
 from astra_tui.lab.requests import Time, TimeShipped, TimeTrials
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.rpc import Call, Failure, Message, Request, ServerUnfit
 from astra_tui.workers.jobs import (
+    OWN_GPU,
     PROCESSES,
     Answer,
     Ended,
@@ -40,8 +41,6 @@ BEAT_SECONDS = 0.5
 
 IDLE_SECONDS = 300.0
 """How long a process waits for another job before it ends: its engine may be gone."""
-
-OWN_GPU = "cuda:0"
 
 _IDLE_CHILDREN = 3
 """How many processes wait for another job of their kind, at least."""
@@ -81,6 +80,7 @@ class Station:
 
     def __init__(self, worker: Worker):
         self.threads = ThreadPoolExecutor(worker.state.nthreads, thread_name_prefix="astra-job")
+        self._has_gpu = bool(worker.state.total_resources.get("GPU"))
         self._most_idle = max(_IDLE_CHILDREN, worker.state.nthreads)
         self._lock = threading.Lock()
         self._idle: list[tuple[_Key, Child, float]] = []
@@ -94,10 +94,20 @@ class Station:
         """Asks the process that the job names, and waits for all that it says."""
         begun = time.monotonic()
         if not job.module:
-            return Answer(identity=own_identity(), gpu=os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+            return self._identified()
         answer = self._ask(placed(job))
         seconds = round(time.monotonic() - begun, 6)
         return msgspec.structs.replace(answer, seconds=seconds)
+
+    def _identified(self) -> Answer:
+        """What this worker is, with its GPU where it offers one."""
+        if not self._has_gpu:
+            return Answer(identity=own_identity())
+        try:
+            device = choose_device(OWN_GPU).identify()
+        except UserError as error:
+            return Answer(Ended.DIED, message=f"it offers a GPU, and {error.message}")
+        return Answer(identity=own_identity(), device=device)
 
     def stop(self, job: str) -> None:
         """Ends the process that is at work on a job."""
@@ -127,8 +137,8 @@ class Station:
             child.close()
 
     def _ask(self, job: Job) -> Answer:
-        use = PROCESSES[job.module].use(job.arguments, job.request)
-        key = job.module, job.arguments, use is Use.ALONE
+        need = PROCESSES[job.module].need(job.arguments, job.request)
+        key = job.module, job.arguments, need.use is Use.ALONE
         child, is_new = self._take(key, job)
         answer, processes = self._answered(job, child)
         self._leave(key, job, child, processes)

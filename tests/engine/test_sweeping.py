@@ -108,7 +108,7 @@ def start(
     team = ScriptedTeam(steps, author=author)
     chosen = settings_of(ASK, rounds=len(times), reflections=0, sweep=sweep, roofline=roofline)
     opened = open_session(folder / "session", task, chosen, Redactor())
-    device = DeviceChoice("cuda:0", FACTS.uuid)
+    device = DeviceChoice("cuda:0", FACTS)
     engine = build_engine(opened, task, chosen, team, wait_for_engineer=True, device=device)
     return Session(opened, engine, team)
 

@@ -57,7 +57,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelTask:
 def run(folder: Path, task: KernelTask, team: ScriptedTeam, **settings: object) -> Session:
     chosen = settings_of(rounds=1, **settings)
     opened = open_session(folder / "session", task, chosen, Redactor())
-    device = DeviceChoice("cuda:0", FACTS.uuid)
+    device = DeviceChoice("cuda:0", FACTS)
     engine = build_engine(opened, task, chosen, team, wait_for_engineer=False, device=device)
     session = Session(opened, engine, team)
     asyncio.run(session.run())

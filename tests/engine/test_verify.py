@@ -104,7 +104,7 @@ def session(task: KernelTask, tmp_path_factory: pytest.TempPathFactory) -> Path:
     chosen = settings_of(rounds=1)
     opened = open_session(folder, task, chosen, Redactor())
     team = ScriptedTeam([Step("faster", (source(task, 40),))])
-    device = DeviceChoice("cuda:0", FACTS.uuid)
+    device = DeviceChoice("cuda:0", FACTS)
     engine = build_engine(opened, task, chosen, team, wait_for_engineer=False, device=device)
     asyncio.run(Session(opened, engine, team).run())
     return folder

@@ -6,6 +6,7 @@ between (messages, frames, processes, deadlines) is the real thing.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import msgspec
@@ -51,6 +52,22 @@ FACTS = DeviceFacts(
 )
 """A device so small that buffer sets of five times its L2 cache are drawn in no time."""
 
+_UUID = "GPU-00000000-0000-4000-8000-00000000000"
+OTHER_KIND = "Other scripted GPU"
+GPUS = {
+    "first": FACTS,
+    "second": msgspec.structs.replace(FACTS, uuid=f"{_UUID}2"),
+    "noisy": msgspec.structs.replace(FACTS, uuid=f"{_UUID}3"),
+    "other": msgspec.structs.replace(FACTS, uuid=f"{_UUID}4", name=OTHER_KIND),
+}
+"""Those that workers may have, one each."""
+
+
+def facts_here() -> DeviceFacts:
+    """The one that CUDA_VISIBLE_DEVICES names by UUID; else the first."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return next((facts for facts in GPUS.values() if facts.uuid == named), FACTS)
+
 
 def with_memory(size: int) -> DeviceFacts:
     """The device with so many bytes of memory."""
@@ -86,6 +103,11 @@ class Machine(msgspec.Struct, frozen=True):
     """By how much a launch is slower for every allocation that lies before its first buffer."""
     mhz: float = 1755.0
     seed: int = 1
+
+
+def machine_here() -> Machine:
+    """That of the GPU that CUDA_VISIBLE_DEVICES names."""
+    return Machine(noise=0.2) if facts_here() is GPUS["noisy"] else Machine()
 
 
 class Script(msgspec.Struct, frozen=True):

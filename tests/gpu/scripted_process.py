@@ -7,14 +7,15 @@ import sys
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.gpu.process.main import confine_after_opening
 from astra_tui.gpu.process.serving import serve
-from tests.gpu.script import FACTS
+from tests.gpu.script import facts_here
 from tests.gpu.scripted_driver import ScriptedDriver
 
 
-def main(facts: tuple[DeviceFacts, ...] = (FACTS,)) -> int:
+def main(facts: tuple[DeviceFacts, ...] | None = None) -> int:
     """Serves requests, confined as the real process is."""
     read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
-    return serve(ScriptedDriver(write_fd, facts), read_fd, write_fd, confine_after_opening)
+    driver = ScriptedDriver(write_fd, (facts_here(),) if facts is None else facts)
+    return serve(driver, read_fd, write_fd, confine_after_opening)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from msgspec.structs import replace as changed
 from astra_tui.emulator.opcode_table import REFUSED
 from astra_tui.engine.judging import _KEY_NAMES
 from astra_tui.gpu.timing.intervals import CONFIDENCE
-from astra_tui.lab.devices import DeviceChoice
+from astra_tui.lab.on_gpu.opening import completed
 from astra_tui.llm.roles.coding import coding_prompt
 from astra_tui.llm.roles.conversation import MAX_REMEMBERED, OneAgent, SeparateAgents
 from astra_tui.llm.roles.facts import device_text, measured_text, task_text
@@ -50,6 +50,7 @@ from astra_tui.model.yardsticks import BEST, FastestShipped
 from astra_tui.playbook.waiting import TRIGGER, WAIT
 from astra_tui.present.words import shipped_verdict
 from tests.conftest import ROOT
+from tests.gpu.script import FACTS
 from tests.llm_team.conftest import brief_of, notes_of, plan_of, profile_of, tried_of
 from tests.sessions import samples
 
@@ -334,8 +335,9 @@ def test_the_single_agent_forgets_its_oldest_steps() -> None:
 
 
 def test_the_l2_cache_of_a_chosen_gpu_joins_what_nvml_tells() -> None:
-    chosen = DeviceChoice("cuda:0", "GPU-0", 50 << 20)
-    identity = chosen.complete(GpuIdentity("NVIDIA H200", missing={"l2_bytes": "no driver"}))
-    assert (identity.name, identity.l2_bytes, identity.missing) == ("NVIDIA H200", 50 << 20, {})
+    told = GpuIdentity("NVIDIA H200", missing={"l2_bytes": "no driver"})
+    identity = completed(told, FACTS)
+    assert (identity.name, identity.uuid) == ("NVIDIA H200", FACTS.uuid)
+    assert (identity.l2_bytes, identity.missing) == (FACTS.attributes["l2_cache_bytes"], {})
     older = msgspec.json.decode(b'{"name": "NVIDIA H100"}', type=GpuIdentity)
     assert older.l2_bytes is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -31,10 +31,25 @@ class Gpu:
     tools: ToolKernels
 
     def identify(self) -> GpuIdentity:
-        """What NVML tells of it; the driver tells the name where NVML does not."""
-        with GpuReader(self.facts.uuid) as reader:
-            identity = reader.identity()
-        return identity if identity.name else replace(identity, name=self.facts.name)
+        """As `identify` says."""
+        return identify(self.facts)
+
+
+def identify(facts: DeviceFacts) -> GpuIdentity:
+    """What NVML tells of a GPU, with what CUDA tells alone, or where NVML does not."""
+    with GpuReader(facts.uuid) as reader:
+        return completed(reader.identity(), facts)
+
+
+def completed(identity: GpuIdentity, facts: DeviceFacts) -> GpuIdentity:
+    """What NVML told of a GPU, with what CUDA does."""
+    known: dict[str, Any] = {
+        "l2_bytes": facts.attributes["l2_cache_bytes"],
+        "name": identity.name or facts.name,
+        "uuid": identity.uuid or facts.uuid,
+    }
+    missing = {what: why for what, why in identity.missing.items() if what not in known}
+    return replace(identity, missing=missing, **known)
 
 
 def find_gpu(name: str) -> DeviceFacts:

@@ -1,0 +1,112 @@
+"""Real workers with scripted GPUs: timings alone on a GPU that has proven itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from astra_tui.engine.lab import Lab
+from astra_tui.engine.rerun import time_pair
+from astra_tui.gpu.gpu_process import Found
+from astra_tui.lab.requests import NamedSource
+from astra_tui.model.errors import UserError
+from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.timing import Timing, TimingVerdict
+from astra_tui.present.workers import status_lines
+from astra_tui.processes.child import Child
+from astra_tui.workers import Workers, WorkersAsked, cluster, open_workers
+from astra_tui.workers.roster import Roster, Use
+from tests.conftest import ROOT
+from tests.gpu.script import GPUS
+from tests.quick import SMALL_WORKLOAD, write_quick_task
+
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
+
+@contextmanager
+def gpu_workers(*names: str, seen: list[Roster] | None = None) -> Iterator[Workers]:
+    """`--workers local` on a machine with these scripted GPUs; `seen` gets every roster."""
+
+    def scripted(_module: str, **named: Any) -> Child:
+        return Child("tests.workers.scripted_process", **named)
+
+    here = Found(tuple(replace(GPUS[name], ordinal=n) for n, name in enumerate(names)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setattr(cluster, "Child", scripted)
+        patch.setattr(cluster, "find_devices", lambda: here)
+        changed = (seen if seen is not None else []).append
+        with open_workers(WorkersAsked(), changed) as workers:
+            yield workers
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> KernelTask:
+    return load_task(write_quick_task(tmp_path / "kernels", SMALL_WORKLOAD))
+
+
+def takes(task: KernelTask, us: int, words: str = "") -> NamedSource:
+    text = task.baseline_file.read_text(encoding="utf-8")
+    return NamedSource(f"// scripted: {us} us{words}\n{text}", f"{us}.cu")
+
+
+def did(seen: list[Roster], uuid: str) -> list[str]:
+    """What a GPU did alone, in turn."""
+    found: list[str] = []
+    for roster in seen:
+        for member in roster.members.values():
+            alone = [d.words for d in member.jobs.values() if d.use is Use.ALONE]
+            assert len(alone) <= 1
+            assert not alone or not member.count(Use.GPU), "a timing has its GPU to itself"
+            if member.gpu == uuid and alone and found[-1:] != alone:
+                found += alone
+    return found
+
+
+def test_timings_go_to_gpus_that_tell_half_a_percent_apart(task: KernelTask) -> None:
+    """Three GPUs, of which one is noisy; a timing that ends in trouble takes the proof back."""
+    seen: list[Roster] = []
+    base, dies = takes(task, 50), takes(task, 41, "\n// scripted: dies after 300 launches")
+
+    async def run(workers: Workers) -> tuple[list[Timing], list[Timing]]:
+        device = workers.device("cuda")
+        assert device.uuid in (GPUS["first"].uuid, GPUS["second"].uuid, GPUS["noisy"].uuid)
+        lab = Lab(task, device.name, workers=workers.of_kind(device.kind))
+        try:
+            at_once = (time_pair(lab, base, takes(task, us)) for us in (40, 45, 48))
+            first = await asyncio.gather(*at_once)
+            with pytest.raises(UserError):
+                await time_pair(lab, base, dies)
+            return first, [await time_pair(lab, base, takes(task, us)) for us in (42, 43)]
+        finally:
+            lab.close()
+
+    with gpu_workers("first", "second", "noisy", seen=seen) as workers:
+        first, later = asyncio.run(run(workers))
+        lines = status_lines(workers.status)
+    good = {GPUS["first"].uuid, GPUS["second"].uuid}
+    assert {t.uuid for t in first} == good
+    assert {t.uuid for t in later} <= good
+    for timing, us in zip([*first, *later], (40, 45, 48, 42, 43), strict=True):
+        assert timing.verdict is TimingVerdict.FASTER
+        assert timing.speedup is not None
+        assert timing.speedup.value == pytest.approx(50 / us, rel=0.01)
+    for uuid in good:
+        proof, *timed = did(seen, uuid)
+        assert proof == "A/A timing"
+        assert timed
+        trouble = [n for n, words in enumerate(timed) if words == "timing 41.cu against 50.cu"]
+        assert all(timed[n + 1 :][:1] in ([], ["A/A timing"]) for n in trouble)
+    assert did(seen, GPUS["noisy"].uuid) == ["A/A timing"]
+    assert sum(did(seen, uuid).count("A/A timing") for uuid in good) == 3, (
+        "one again, after trouble"
+    )
+    assert lines[0].startswith("2 workers, 2 GPUs, 1 left out")
+    (left_out,) = (line for line in lines if "left out:" in line)
+    assert "gpu2: left out: its A/A timing tells no less than" in left_out
