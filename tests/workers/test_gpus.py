@@ -11,19 +11,24 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from astra_tui.engine import lab as lab_module
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import time_pair
+from astra_tui.engine.sweeping import tune
 from astra_tui.gpu.gpu_process import Found
 from astra_tui.lab.requests import NamedSource
+from astra_tui.lab.tuning.tuner import Tuned
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.timing import Timing, TimingVerdict
+from astra_tui.playbook import Evidence
+from astra_tui.playbook.space import space_of
 from astra_tui.present.workers import status_lines
 from astra_tui.processes.child import Child
 from astra_tui.workers import Workers, WorkersAsked, cluster, open_workers
 from astra_tui.workers.roster import Roster, Use
 from tests.conftest import ROOT
-from tests.gpu.script import GPUS
+from tests.gpu.script import FACTS, GPUS
 from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
@@ -110,3 +115,43 @@ def test_timings_go_to_gpus_that_tell_half_a_percent_apart(task: KernelTask) -> 
     assert lines[0].startswith("2 workers, 2 GPUs, 1 left out")
     (left_out,) = (line for line in lines if "left out:" in line)
     assert "gpu2: left out: its A/A timing tells no less than" in left_out
+
+
+def test_a_sweep_on_two_gpus_finds_what_one_process_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sources are compiled by workers, and their trials timed on both GPUs at once."""
+    two = SMALL_WORKLOAD + SMALL_WORKLOAD.replace("= 8", "= 16", 1)
+    task = load_task(write_quick_task(tmp_path / "kernels", two))
+    baseline = task.baseline_file.read_text(encoding="utf-8")
+    text = f"// scripted by threads: 64=70 128=60 256=50 512=40 1024=55\n{baseline}"
+    seen: list[Roster] = []
+
+    async def swept(lab: Lab) -> tuple[Tuned, int]:
+        space = space_of(text, Evidence(task, device=lab.device, arch=FACTS.arch))
+        sources = space.sources()
+        try:
+            tuned = await tune(lab, space, sources, task.workloads, share=0.5)
+        finally:
+            lab.close()
+        return tuned, sources[tuned.portfolio.default][0]["threads"]
+
+    def scripted_lab(_module: str, arguments: tuple[str, ...], name: str) -> Child:
+        return Child("tests.gpu_tools.scripted_worker", arguments, name)
+
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setattr(lab_module, "Child", scripted_lab)
+        one, threads = asyncio.run(swept(Lab(task, "cuda:0")))
+    with gpu_workers("first", "second", seen=seen) as workers:
+        both, again = asyncio.run(swept(Lab(task, "cuda:0", workers=workers)))
+    assert threads == again == 512
+    assert one.portfolio.parts == both.portfolio.parts == ()
+    assert one.trials == both.trials
+    assert one.gpus == (GPUS["first"].uuid,)
+    assert both.gpus == (GPUS["first"].uuid, GPUS["second"].uuid)
+    timing = [{m.gpu for m in r.members.values() if m.count(Use.ALONE)} for r in seen]
+    assert max(map(len, timing)) == 2, "at the same time"
+    for uuid in both.gpus:
+        proof, *timed = did(seen, uuid)
+        assert (proof, {*timed}) == ("A/A timing", {"timing trials of a sweep"})
