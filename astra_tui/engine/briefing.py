@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+
+from msgspec.structs import replace
 
 from astra_tui.engine.judging import compare_counters
 from astra_tui.engine.record import Record
@@ -15,11 +18,14 @@ from astra_tui.model.check import ConditionResult
 from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.events import CodeWritten
 from astra_tui.model.hunks import hunks_of, line_changes, split_lines
-from astra_tui.model.plan import edited_words
+from astra_tui.model.plan import Selection, edited_words
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import load_yardsticks
-from astra_tui.model.team import Brief, SecondParent, Tried
+from astra_tui.model.team import BASE, Brief, KnownCandidate, Reading, SecondParent, Tried
+
+MAX_CANDIDATES = 10
+"""Others than the base and the baseline that agents can have measured, the latest."""
 
 
 def brief_for(record: Record, task: KernelTask, round_: int) -> Brief:
@@ -32,7 +38,6 @@ def brief_on(
 ) -> Brief:
     """The brief for a round on the source `base`; `text_of` gives texts by their hash."""
     known = state.candidate(base)
-    analysis = next((a.text for a in reversed(known.analyses) if a.role == "profiling"), "")
     return Brief(
         task=task,
         round=round_,
@@ -43,7 +48,8 @@ def brief_on(
         constraints=constraints_of(state, text_of),
         second=_second(state, text_of, task, round_),
         recalled=_recalled(state, round_),
-        analysis=analysis,
+        reading=_reading(state, text_of, round_, base),
+        candidates=tuple(_measured(state, text_of, base)),
         timing=known.timings[-1].timing if known.timings else None,
         gpu=state.device.gpu if state.device else None,
         shipped=known.shipped,
@@ -53,6 +59,42 @@ def brief_on(
         swept=next((text_of(hash_) for hash_ in _swept_for(state, base)), ""),
         open_conditions=tuple(_open_conditions(state, round_, base)),
     )
+
+
+def _reading(
+    state: SessionState, text_of: Callable[[str], str], round_: int, base: str
+) -> Reading | None:
+    """What the profiling agent made of the base, its measurements with their texts."""
+    found = state.reading(base, round_)
+    if found is None:
+        return None
+    selection = found.selection or Selection(round_)
+    measured = (replace(one, answer=text_of(one.answer)) for one in selection.measured)
+    return Reading(found.text, replace(selection, measured=tuple(measured)))
+
+
+def _measured(
+    state: SessionState, text_of: Callable[[str], str], base: str
+) -> Iterator[KnownCandidate]:
+    """The base, and the latest of the others that can be measured: none that was not accepted."""
+    archive = archive_of(state)
+    others = [m for m in archive.members.values() if m.fit and m.candidate != base]
+    known = [archive.members[base]] if base in archive.members else []
+    named: Counter[str] = Counter()
+    for member in (*known, *others[:1], *others[1:][-MAX_CANDIDATES:]):
+        profile = state.candidate(member.candidate).profile
+        if profile is None:
+            continue
+        name, about = "baseline", "where the session began"
+        if member.round:
+            plan = state.plan_of(member.round, member.proposal)
+            outcome = f", {member.outcome.value}" if member.outcome else ""
+            about = f"plan {member.proposal + 1} of round {member.round}{outcome}: {plan.title}"
+            name = f"r{member.round}.{member.proposal + 1}"
+            named[name] += 1
+            name = name if named[name] == 1 else f"{name}.{named[name]}"
+        name = BASE if member.candidate == base else name
+        yield KnownCandidate(name, about, member.candidate, text_of(member.candidate), profile)
 
 
 def _launches(task: KernelTask) -> Mapping[str, str]:

@@ -37,7 +37,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.findings import SanitizerReport
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import EMULATOR
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import Progress, Timing
 from astra_tui.model.verdict import Profiled
 from astra_tui.model.yardsticks import ShippedTimes
@@ -319,12 +319,12 @@ class OpenedSource:
             await self.lab.release_gpu()
             return await self.lab.one(ReadHardware(self.source, workload))
 
-    async def profile(self) -> Profiled:
-        """Its profile and machine code, where it is correct.
+    async def profile(self, shapes: tuple[Workload, ...] = ()) -> Profiled:
+        """Its profile and machine code, where it is correct: on every workload, or on some shapes.
 
-        Raises UserError when a workload cannot be run.
+        Raises UserError when one of them cannot be run.
         """
-        return await self.lab.one(Profile(self.source))
+        return await self.lab.one(Profile(self.source, shapes))
 
     async def disassemble(self) -> Disassembly:
         """The machine code of the kernels that workloads use. Raises UserError without any."""

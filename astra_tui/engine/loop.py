@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from astra_tui.engine.approvals import Approvals, Policy
 from astra_tui.engine.candidate_steps import (
     ProposalId,
@@ -126,7 +128,7 @@ class Engine:
         drafts = DraftLabs(lab)
         if lab.has_times:
             emulator = Lab(task, EMULATOR, processes, seed=state.seed, workers=workers)
-            drafts = DraftLabs(emulator, lab if settings.tools.drafts else None)
+            drafts = DraftLabs(emulator, lab if settings.tools.drafts else None, lab)
         self._context = RoundContext(
             task=task,
             settings=settings,
@@ -428,13 +430,26 @@ class Engine:
 
     async def _read_profile(self, number: int) -> None:
         base = self.state.round(number).base
-        if any(a.role == Role.PROFILING for a in self.state.candidate(base).analyses):
+        known = self.state.reading(base, number)
+        if known is not None and not self._has_news(known):
             return
         brief = self._context.brief(ProposalId(number))
-        words = await self._context.team.read_profile(brief, self._stream)
-        if words:
+        found = await self._context.team.read_profile(brief, self._stream)
+        if found is not None:
             author = self._context.team.author_of(Role.PROFILING)
-            self.record.emit(AnalysisGiven(base, Role.PROFILING.value, words, author))
+            put, selection = self.record.store.put, found.selection
+            kept = tuple(replace(one, answer=put(one.answer)) for one in selection.measured)
+            selection = replace(selection, measured=kept)
+            parts = base, Role.PROFILING.value, found.text, author, selection
+            self.record.emit(AnalysisGiven(*parts))
+
+    def _has_news(self, reading: AnalysisGiven) -> bool:
+        """Whether candidates were measured since, which the agent can compare with its tools."""
+        if reading.selection is None or not self._settings.tools.calls:
+            return False
+        since = self.state.rounds[reading.selection.round :]
+        written = (p.verdict.candidate for r in since for p in r.proposals if p.verdict is not None)
+        return any(hash_ and self.state.candidate(hash_).profile is not None for hash_ in written)
 
     def _stream(self, role: str, text: str, restart: bool) -> None:
         self.record.emit(TextStreamed(role, text, restart))

@@ -11,11 +11,13 @@ from astra_tui.engine.candidate_steps import ProposalId, compile_errors
 from astra_tui.engine.experience import Recollection
 from astra_tui.engine.lab import Lab, LabFailed, OpenedSource
 from astra_tui.engine.record import Record
-from astra_tui.engine.rerun import named_source
+from astra_tui.engine.rerun import named_source, time_pair
 from astra_tui.engine.stops import Stop, check_gpu_budget
 from astra_tui.lab.check.suite import build_suite
+from astra_tui.lab.requests import NamedSource
 from astra_tui.model.check import Case, CaseResult, Checked, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.counters import NcuReport
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ToolUsed
@@ -23,7 +25,7 @@ from astra_tui.model.experience import Experience
 from astra_tui.model.roles import Role
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import RunSettings, ToolLimits
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Profile
 
@@ -37,10 +39,14 @@ MAX_SUMMARY = 160
 
 @dataclass(frozen=True)
 class DraftLabs:
-    """Where drafts run: `emulator` always; `timer`, on a GPU, where the engineer allows drafts."""
+    """Where drafts run: `emulator` always; `timer`, on a GPU, where the engineer allows drafts.
+
+    `gpu` is where accepted candidates run, on a GPU; drafts never do there.
+    """
 
     emulator: Lab
     timer: Lab | None = None
+    gpu: Lab | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,8 @@ class AgentTurn:
         self.limits = limits
         self.may_time = bench.labs.timer is not None
         self.may_recall = bench.memory.is_on
+        self.may_compare_times = bench.labs.gpu is not None
+        self.may_read_hardware = self.may_compare_times and bench.settings.ncu
         self._bench = bench
         self._role = role
         self._calls = 0
@@ -171,9 +179,9 @@ class AgentTurn:
         names = task.name, task.hash, "", content_hash(draft), self._bench.labs.emulator.device, ""
         return CheckReport(*names, CheckVerdict.FAILED, said, (), (), (), (), None, 0.0)
 
-    async def count(self, draft: str) -> Profile:
-        """The counters of a draft that is right on every workload."""
-        return (await self._opened(draft).profile()).profile
+    async def count(self, draft: str, shapes: tuple[Workload, ...] = ()) -> Profile:
+        """The counters of a draft on every workload, or on some shapes, where it is right there."""
+        return (await self._opened(draft).profile(shapes)).profile
 
     async def disassemble(self, draft: str) -> Disassembly:
         """The machine code."""
@@ -186,19 +194,40 @@ class AgentTurn:
             raise UserError("drafts are not timed here", hint="predict, and say what it rests on")
         if draft not in self._passed:
             raise UserError("a draft is timed once it has passed `check` in this turn")
+        base = named_source(bench.record.store.get(bench.base), bench.base)
+        source = named_source(draft, content_hash(draft))
+        return await self._time(bench.labs.timer, base, source)
+
+    async def compare_times(self, first: str, second: str, workloads: tuple[str, ...]) -> Timing:
+        """Paired times of two accepted candidates, the first as base, on the named workloads."""
+        lab = self._bench.labs.gpu
+        if lab is None:
+            raise UserError("nothing is timed here: the emulator counts")
+        return await self._time(lab, self._accepted(first), self._accepted(second), workloads)
+
+    async def _time(
+        self, lab: Lab, base: NamedSource, source: NamedSource, workloads: tuple[str, ...] = ()
+    ) -> Timing:
         try:
-            check_gpu_budget(bench.record.state, bench.settings.budget)
+            check_gpu_budget(self._bench.record.state, self._bench.settings.budget)
         except Stop as spent:
             raise UserError(spent.message) from None
-        base = named_source(bench.record.store.get(bench.base), bench.base)
-        opened = bench.labs.timer.open(named_source(draft, content_hash(draft)))
-        timing: Timing | None = None
-        async for step in opened.time(base):
-            if isinstance(step, Timing):
-                timing = step
-        assert timing is not None
+        timing = await time_pair(lab, base, source, workloads)
         self._gpu_seconds = timing.gpu_seconds
         return timing
+
+    async def read_hardware(self, candidate: str, workload: str) -> NcuReport:
+        """The hardware counters of an accepted candidate on a workload."""
+        lab = self._bench.labs.gpu
+        if lab is None:
+            raise UserError("there are no hardware counters here: the emulator counts")
+        return await lab.open(self._accepted(candidate)).read_hardware(workload)
+
+    def _accepted(self, candidate: str) -> NamedSource:
+        """A candidate that may be launched on a GPU. Raises UserError for any other."""
+        if not self._bench.record.state.candidate(candidate).correct:
+            raise UserError("it did not pass its check, which comes after its diff was accepted")
+        return named_source(self._bench.record.store.get(candidate), candidate)
 
     def recall(self, operator: str, about: str) -> tuple[Experience, ...]:
         """What earlier sessions tried of an operator, about something; either may be ""."""

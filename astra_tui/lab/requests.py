@@ -125,11 +125,15 @@ class Sanitize(Request[Sanitized], frozen=True):
 
 
 class Profile(Request[Profiled], frozen=True):
-    """Counts a correct source on every workload, and disassembles it."""
+    """Counts a correct source on every workload, and disassembles it.
+
+    With `shapes` it is counted on these, which are named as workloads are.
+    """
 
     silence = CASE_SECONDS
 
     source: NamedSource
+    shapes: tuple[Workload, ...] = ()
 
 
 class Disassemble(Request[Disassembly], frozen=True):

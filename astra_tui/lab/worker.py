@@ -106,11 +106,11 @@ class _Worker:
             case Sanitize(source):
                 parts = self.task, self.compiler, self.opened
                 yield Sanitized(sanitize_source(*parts, source.text, source.file))
-            case Profile(source):
+            case Profile(source, shapes):
                 device, checker = self.opened.device, self.checker
                 opened, facts = self._open(source), (device.name, device.attributes)
                 compiler, judge = self.compiler, checker.problem_of
-                yield profile_source(self.task, opened, compiler, *facts, judge)
+                yield profile_source(self.task, opened, compiler, *facts, judge, shapes)
             case Disassemble(source):
                 yield self._disassemble(self._open(source))
             case Time():

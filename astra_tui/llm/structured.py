@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -27,6 +27,7 @@ from astra_tui.llm.messages import (
     Usage,
 )
 from astra_tui.llm.schemas import answer_schema, schema_instruction
+from astra_tui.model.errors import UserError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -48,9 +49,17 @@ class InvalidAnswer(ValueError):
 
 
 async def ask(
-    llm: LLM, request: Request, answer_type: type[T], on_delta: OnDelta | None = None
+    llm: LLM,
+    request: Request,
+    answer_type: type[T],
+    on_delta: OnDelta | None = None,
+    check: Callable[[T], None] = lambda _: None,
+    first: Reply | None = None,
 ) -> Answer[T]:
     """Ask for an answer of `answer_type`; `request` has neither tools nor a schema.
+
+    `check` raises UserError for a value that cannot be meant, which the model hears. `first` is a
+    reply that there is already.
 
     Raises BadAnswer where the answer is still wrong after two repairs, and what `complete` raises;
     the error's usage is that of all calls.
@@ -61,15 +70,20 @@ async def ask(
         if repairs and on_delta is not None:
             on_delta(Delta(DeltaKind.RESTART))
         try:
-            reply = await llm.complete(request, on_delta)
+            reply = first or await llm.complete(request, on_delta)
         except LLMError as error:
             error.usage += usage
             raise
         usage += reply.usage
+        first = None
         try:
-            return Answer(read_answer(reply.text, answer_type), usage, repairs)
+            value = read_answer(reply.text, answer_type)
+            check(value)
+            return Answer(value, usage, repairs)
         except InvalidAnswer as error:
             problem = str(error)
+        except UserError as error:
+            problem = error.describe()
         request = _with_repair(request, reply, problem)
     raise BadAnswer(
         f"{request.model} gave no valid {answer_type.__name__} in {MAX_REPAIRS + 1} answers: "

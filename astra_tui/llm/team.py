@@ -11,7 +11,7 @@ from astra_tui.llm.roles.coding import follow_edit, mend_code, write_code
 from astra_tui.llm.roles.conversation import Conversation, Memory, OneAgent, SeparateAgents
 from astra_tui.llm.roles.metering import CallBudget, MeteredLLM
 from astra_tui.llm.roles.planning import make_plans
-from astra_tui.llm.roles.profiling import name_bottleneck
+from astra_tui.llm.roles.profiling import read_profile
 from astra_tui.llm.roles.reviewing import review_diff
 from astra_tui.llm.roles.testing import Tester
 from astra_tui.model.author import Author, AuthorKind
@@ -20,7 +20,7 @@ from astra_tui.model.constraints import Ruling
 from astra_tui.model.plan import Plan
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import ModelSettings
-from astra_tui.model.team import Brief, CodeDraft, Failure, OnText, PlanAnswer
+from astra_tui.model.team import Brief, CodeDraft, Failure, OnText, PlanAnswer, Reading
 
 MAX_OUTPUT_TOKENS = 16_384
 """Of one answer, thoughts included."""
@@ -89,9 +89,9 @@ class LlmTeam:
         """Why a source failed its check, in a few sentences."""
         return await self._tester.explain(brief, source, failure)
 
-    async def read_profile(self, brief: Brief, on_text: OnText) -> str:
-        """The bottleneck; numbers that are not in the profile are struck out."""
-        return await name_bottleneck(self._asker, brief, on_text)
+    async def read_profile(self, brief: Brief, on_text: OnText) -> Reading | None:
+        """The bottleneck, and what of all that was measured shows it."""
+        return await read_profile(self._asker, brief, on_text)
 
     def author_of(self, role: Role) -> Author:
         """The model of a role."""

@@ -28,7 +28,7 @@ from astra_tui.model.counters import NcuReport
 from astra_tui.model.experience import Experience
 from astra_tui.model.findings import Acceptance, SanitizerReport
 from astra_tui.model.gpu import GpuIdentity, GpuSample
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import Plan, Selection
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
@@ -328,6 +328,8 @@ class AnalysisGiven(Event, frozen=True, tag="analysis_given"):
     role: str
     text: str
     author: Author
+    selection: Selection | None = None
+    """What the profiling agent chose to show the planner."""
 
 
 class VerdictReached(Event, frozen=True, tag="verdict_reached"):

@@ -113,6 +113,36 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
     cites: tuple[Citation, ...] = ()
 
 
+class Measurement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that the profiling agent had measured: by which tool, and of what.
+
+    `answer` is what it was told; in the journal the hash of that text.
+    """
+
+    tool: str
+    subject: str
+    answer: str
+
+    def describe(self) -> str:
+        """As in "compare base r2.1 16x4096"."""
+        return f"{self.tool} {self.subject}".strip()
+
+
+class Selection(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the profiling agent chose, of all that was measured of a source, for the next plan.
+
+    All that it names exists, and the numbers that its evidence cites are the measured ones.
+    """
+
+    round: int
+    workload: str = ""
+    """The one that decides; empty: all alike."""
+    places: tuple[CodePlace, ...] = ()
+    """The lines that cost it."""
+    evidence: tuple[Observation, ...] = ()
+    measured: tuple[Measurement, ...] = ()
+
+
 Choice = int | str
 
 

@@ -39,6 +39,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.findings import SanitizerReport
 from astra_tui.model.plan import MERGE_MOVE, Plan
+from astra_tui.model.roles import Role
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.timing import Timing
 from astra_tui.model.tuning import SweptCandidate
@@ -399,6 +400,12 @@ class SessionState(msgspec.Struct, frozen=True):
             if isinstance(attempt, CodeWritten) and attempt.candidate == candidate
         )
         return next(found, (0, 0))
+
+    def reading(self, candidate: str, round_: int) -> AnalysisGiven | None:
+        """What the profiling agent made of a candidate, as it was known in a round."""
+        read = (a for a in self.candidate(candidate).analyses if a.role == Role.PROFILING)
+        known = [a for a in read if a.selection is None or a.selection.round <= round_]
+        return known[-1] if known else None
 
     def origin_words(self, candidate: str, place: tuple[int, int]) -> str:
         """Whose results a candidate at a place of the session has; "" where they are its own."""

@@ -19,14 +19,17 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.experience import Experience
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.launch.expression import Expression
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import Plan, Selection
 from astra_tui.model.roles import Role
 from astra_tui.model.sass import Disassembly
 from astra_tui.model.settings import ToolLimits
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import REJECTED_BEFORE, Outcome, Profile
 from astra_tui.model.yardsticks import ShippedTimes
+
+BASE = "base"
+"""How agents call the source to improve."""
 
 OnText = Callable[[str, str, bool], None]
 """Told of each piece of an answer: role, text, and whether all before it is void."""
@@ -62,6 +65,26 @@ class Tried:
 
 
 @dataclass(frozen=True)
+class KnownCandidate:
+    """A candidate that was accepted, and is correct and measured."""
+
+    name: str
+    """By which agents call it: `BASE`, "baseline", or "r2.1" for plan 1 of round 2."""
+    about: str
+    hash: str
+    source: str = field(repr=False)
+    profile: Profile = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the profiling agent made of a profile, and what it chose of all that was measured."""
+
+    text: str
+    selection: Selection
+
+
+@dataclass(frozen=True)
 class SecondParent:
     """A winner of another branch, to be merged with the source to improve."""
 
@@ -91,6 +114,10 @@ class Turn(Protocol):
     """Whether drafts may be timed."""
     may_recall: bool
     """Whether there is a memory of earlier sessions."""
+    may_compare_times: bool
+    """Whether candidates, which the engineer accepted, are timed."""
+    may_read_hardware: bool
+    """Whether hardware counters of candidates are read."""
 
     async def use(
         self, tool: str, subject: str, do: Callable[[], Awaitable[str]], draft: str = ""
@@ -109,8 +136,8 @@ class Turn(Protocol):
         """The suite's cases, up to the first few failures. A gate it is not."""
         ...
 
-    async def count(self, draft: str) -> Profile:
-        """The counters of a draft that is right on every workload."""
+    async def count(self, draft: str, shapes: tuple[Workload, ...] = ()) -> Profile:
+        """The counters of a draft on every workload, or on some shapes, where it is right there."""
         ...
 
     async def disassemble(self, draft: str) -> Disassembly:
@@ -119,6 +146,16 @@ class Turn(Protocol):
 
     async def time(self, draft: str) -> Timing:
         """Paired times against the source to improve, of a draft that passed its check here."""
+        ...
+
+    async def compare_times(self, first: str, second: str, workloads: tuple[str, ...]) -> Timing:
+        """Paired times of two accepted candidates by their hashes, the first as base, on the named
+        workloads.
+        """
+        ...
+
+    async def read_hardware(self, candidate: str, workload: str) -> NcuReport:
+        """The hardware counters of an accepted candidate by its hash."""
         ...
 
     def recall(self, operator: str, about: str) -> tuple[Experience, ...]:
@@ -150,8 +187,10 @@ class Brief:
     """What the round is to merge with the source, if it is."""
     recalled: tuple[str, ...] = ()
     """What earlier sessions of this machine brought, each with its source, the likeliest first."""
-    analysis: str = ""
-    """What the profiling agent made of the profile."""
+    reading: Reading | None = None
+    """What the profiling agent made of the profile; its measurements with their texts."""
+    candidates: tuple[KnownCandidate, ...] = ()
+    """The source to improve, the baseline, and the latest others that can be measured."""
     timing: Timing | None = None
     """The source's latest timing, in which it was the candidate; only from devices that time."""
     gpu: GpuIdentity | None = None
@@ -293,8 +332,10 @@ class Team(Protocol):
         """What is wrong with a source that failed, in words; empty when there is nothing to say."""
         ...
 
-    async def read_profile(self, brief: Brief, on_text: OnText) -> str:
-        """The bottleneck that the profile shows, in words; it holds no numbers of its own."""
+    async def read_profile(self, brief: Brief, on_text: OnText) -> Reading | None:
+        """The bottleneck and what shows it, after measuring what is missing; its measurements have
+        their texts. None where there is nothing to say.
+        """
         ...
 
     async def close(self) -> None:

@@ -113,9 +113,8 @@ class PlaybookTeam:
         """Nothing: the findings of the check name line, block and thread themselves."""
         return ""
 
-    async def read_profile(self, brief: Brief, on_text: OnText) -> str:  # noqa: ARG002
+    async def read_profile(self, brief: Brief, on_text: OnText) -> None:
         """Nothing: the moves read the counters themselves."""
-        return ""
 
     async def close(self) -> None:
         """Nothing is open."""

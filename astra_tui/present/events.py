@@ -49,7 +49,9 @@ def _of_plans(event: events.Event) -> Phrase | None:
         case events.BestChanged():
             return Phrase(f"the best is now {short(event.candidate)}", Tone.ACCENT)
         case events.AnalysisGiven():
-            return Phrase(f"{event.role}: {event.text}")
+            return Phrase(
+                "; ".join([f"{event.role}: {event.text}", *say.selection_words(event.selection)])
+            )
     return None
 
 

@@ -12,7 +12,7 @@ from astra_tui.model.digest import short
 from astra_tui.model.events import ParentChoice, RoundOpened, StopReason
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ledger import Score
-from astra_tui.model.plan import Plan, Prediction
+from astra_tui.model.plan import Plan, Prediction, Selection, places_words
 from astra_tui.model.settings import RunSettings, SearchKind
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.timing import Timing, TimingVerdict, WorkloadTiming
@@ -337,6 +337,19 @@ def ruling_words(ruling: Ruling) -> Phrase:
     line = f", line {ruling.line}" if ruling.line else ""
     why = f": {ruling.why}" if ruling.why else ""
     return Phrase(f"{what} {quoted} ({by}{line}){why}", tone)
+
+
+def selection_words(selection: Selection | None) -> tuple[str, ...]:
+    """What the profiling agent chose, as in "decided by 16x4096"."""
+    if selection is None:
+        return ()
+    told = []
+    if selection.workload:
+        told.append(f"decided by {selection.workload}")
+    if selection.places:
+        told.append(f"caused by {places_words(selection.places)}")
+    told += [f"measured: {one.describe()}" for one in selection.measured]
+    return tuple(told)
 
 
 def review_words(rulings: Sequence[Ruling]) -> Phrase:

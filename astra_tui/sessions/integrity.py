@@ -25,6 +25,7 @@ from astra_tui.model.approval import ApprovalGate
 from astra_tui.model.digest import content_hash, short
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.events import (
+    AnalysisGiven,
     CheckStarted,
     CodeWritten,
     DecisionTaken,
@@ -310,6 +311,8 @@ def named_texts(records: tuple[Record, ...]) -> tuple[str, ...]:
 
 
 def _named(event: Event) -> tuple[str, ...]:
+    if isinstance(event, AnalysisGiven):
+        return tuple(one.answer for one in event.selection.measured) if event.selection else ()
     names = _NAMES.get(type(event))
     if names is None:
         return ()

@@ -22,7 +22,7 @@ from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
 from astra_tui.model.constraints import Ruling
 from astra_tui.model.events import AnswerAwaited, Event
-from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk
+from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk, Selection
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
@@ -34,6 +34,7 @@ from astra_tui.model.team import (
     OnText,
     PlanAnswer,
     PlanDraft,
+    Reading,
 )
 from astra_tui.sessions import journal_writer
 from astra_tui.sessions.journal_reader import read_journal
@@ -123,8 +124,8 @@ class ScriptedTeam:
     async def explain(self, brief: Brief, source: str, failure: Failure) -> str:
         return "the scale is off"
 
-    async def read_profile(self, brief: Brief, on_text: OnText) -> str:
-        return "loads are narrow"
+    async def read_profile(self, brief: Brief, on_text: OnText) -> Reading:
+        return Reading("loads are narrow", Selection(brief.round))
 
     async def close(self) -> None:
         pass

@@ -135,7 +135,8 @@ def test_ends_on_the_better_of_broken_wrong_and_slow_candidates_and_the_journal_
     in_base = [t.code for t in last_brief.tried if t.in_base]
     assert in_base == [last_brief.source], "it was made from the baseline at once"
     assert all(t.profile for t in last_brief.tried if t.outcome is Outcome.BETTER)
-    assert last_brief.analysis == "loads are narrow"
+    assert last_brief.reading is not None
+    assert last_brief.reading.text == "loads are narrow"
 
     events = kept(tmp_path / "s")
     assert not [e for e in events if isinstance(e, Transient)]

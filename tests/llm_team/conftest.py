@@ -112,10 +112,16 @@ def quickened(code: str) -> str:
     return code.replace("expf(-gate)", "__expf(-gate)")
 
 
+def selected(bottleneck: str, **changes: Any) -> dict[str, Any]:
+    """An answer of the profiling agent."""
+    empty = {"workload": "", "lines": [], "evidence": [], "measured": []}
+    return {"bottleneck": bottleneck, **empty, **changes}
+
+
 QUIET = (
     reply("cases that could break this candidate", {"cases": []}),
     reply("Step: testing", "The second half of the row is never read."),
-    reply("Step: profiling", "Accesses are narrow."),
+    reply("Step: profiling", selected("Accesses are narrow.")),
     reply("a look around", "Nothing to add."),
 )
 
@@ -146,17 +152,19 @@ def tried_of(plan: Plan, outcome: Outcome, *reasons: str, base: str = "b" * 64) 
     return Tried(1, plan, base, outcome, reasons)
 
 
-def profile_of(requests: int = 6144, instructions: int = 90_112) -> Profile:
+def profile_of(
+    requests: int = 6144, instructions: int = 90_112, workload: str = "16x4096"
+) -> Profile:
     """Counts as the emulator makes them, for one workload."""
     counters = Counters(
         (AccessCount(20, "global", "load", 2, requests, 12_288, 196_608, 0),),
         (LineCount(20, instructions, 32 * instructions, 0, 0),),
     )
-    workload = WorkloadProfile(
-        "16x4096", {"tokens": 16, "d": 4096}, DType.FLOAT16, ("silu_and_mul<__half>",),
+    counted = WorkloadProfile(
+        workload, {"tokens": 16, "d": 4096}, DType.FLOAT16, ("silu_and_mul<__half>",),
         counters, 256, 128, 393_216,
     )  # fmt: skip
-    return Profile("emulator", (workload,), (KernelUse("silu_and_mul<__half>", 24, 0, 0, 1.0),))
+    return Profile("emulator", (counted,), (KernelUse("silu_and_mul<__half>", 24, 0, 0, 1.0),))
 
 
 def bench_at(

@@ -11,10 +11,18 @@ from astra_tui.llm.roles.moves import OfferedMoves, offered_moves
 from astra_tui.llm.roles.planning import planning_prompt
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.citations import check_citations
-from astra_tui.model.plan import CodePlace, Counter, Observation, Risk
+from astra_tui.model.plan import (
+    Citation,
+    CodePlace,
+    Counter,
+    Measurement,
+    Observation,
+    Risk,
+    Selection,
+)
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import PlanAnswer
+from astra_tui.model.team import PlanAnswer, Reading
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import MODEL, Scripted
 from tests.llm_team.conftest import (
@@ -48,7 +56,16 @@ def test_a_prompt_holds_all_that_was_learnt(task: KernelTask) -> None:
         profile_of(),
         tried=(rejected,),
         constraints=notes_of("keep the grid capped"),
-        analysis="loads are narrow",
+        reading=Reading(
+            "loads are narrow",
+            Selection(
+                1,
+                "16x4096",
+                (CodePlace(20, 20),),
+                (Observation("6144 requests", (Citation("requests", 6144, "16x4096"),)),),
+                (Measurement("measure", "base tokens=1,d=64", "65 requests"),),
+            ),
+        ),
     )
     prompt = planning_prompt(brief, 2, NO_MOVES)
     for part in (
@@ -60,7 +77,11 @@ def test_a_prompt_holds_all_that_was_learnt(task: KernelTask) -> None:
         "round 1, rejected (do not propose it again): drop the tail",
         "engineer: tails matter",
         "keep the grid capped",
-        "loads are narrow",
+        "bottleneck: loads are narrow",
+        "the workload that decides: 16x4096",
+        "it is caused by line 20",
+        "requests of 16x4096: 6,144, as in the profile",
+        "measured for this in round 1, measure base tokens=1,d=64:\n    65 requests",
         "Hopper's warpgroup tensor-core instructions",
     ):
         assert part in prompt, part

@@ -145,7 +145,7 @@ def test_a_text_comes_back_from_its_block(text: str) -> None:
         "device": "",
         "said": "",
         "included": "",
-        "tools": "",
+        "measuring": "",
     }
     prompt = compose("profile", words, data)
     blocks = re.findall(r'<data id="(\w+)" kind="task">\n(.*?)\n</data id="\1">', prompt, re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from tests.llm_team.conftest import (
     proposed,
     reply,
     run_engine,
+    selected,
     source,
 )
 
@@ -95,7 +97,7 @@ def test_a_run_ends_on_the_better_of_three_candidates(
     assert ran.state.usage.dollars == pytest.approx(sum(b.dollars or 0.0 for b in ran.settled))
     asked, got = ran.of(ExchangeMade)[0].request, ran.of(ExchangeMade)[0].reply
     assert "Step: profiling, round 1." in ran.opened.journal.get(asked)
-    assert ran.opened.journal.get(got) == "Accesses are narrow."
+    assert json.loads(ran.opened.journal.get(got)) == selected("Accesses are narrow.")
 
 
 def assert_no_prompt_tells(ran: Ran, task: KernelTask, seed: int) -> None:

@@ -13,14 +13,24 @@ from msgspec.structs import replace as changed
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.workbench import DraftLabs
 from astra_tui.lab.devices import DeviceChoice
+from astra_tui.llm.roles import toolbox
 from astra_tui.llm.roles.toolbox import ARGUMENTS, Toolbox, open_toolbox, tools_text
+from astra_tui.model.check import CheckVerdict
 from astra_tui.model.digest import content_hash
-from astra_tui.model.events import CodeWritten, ExchangeMade, ToolUsed
+from astra_tui.model.events import (
+    AnalysisGiven,
+    CheckFinished,
+    CodeWritten,
+    ExchangeMade,
+    ToolUsed,
+)
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import EMULATOR, RunSettings, TeamKind, ToolLimits
 from astra_tui.model.task import KernelTask
+from astra_tui.model.team import KnownCandidate
 from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.present.events import describe
+from astra_tui.present.report import as_markdown, compose
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_writer import Redactor
@@ -34,9 +44,11 @@ from tests.llm_team.conftest import (
     brief_of,
     plan_of,
     planning,
+    profile_of,
     proposed,
     reply,
     run_engine,
+    selected,
     source,
     with_team,
 )
@@ -220,18 +232,115 @@ def test_a_draft_is_timed_once_it_has_passed(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     bench = bench_at(tmp_path / "run", task, seconds=10_000.0)
     gpu = ScriptedLab(task, "cuda:0")
-    bench = replace(bench, labs=DraftLabs(bench.labs.emulator, gpu))
+    bench = replace(bench, labs=DraftLabs(bench.labs.emulator, gpu, gpu))
     box = open_toolbox(brief_of(task, bench=bench), Role.CODING)
     assert box is not None
     assert "time" in [spec.name for spec in box.specs]
-    base = {"draft": "base"}
+    base, name = {"draft": "base"}, task.workloads[0].name
+    known = KnownCandidate("base", "", bench.base, box.brief.source, profile_of(workload=name))
+    profiler = open_toolbox(brief_of(task, bench=bench, candidates=(known,)), Role.PROFILING)
+    assert profiler is not None
+    assert "read_hardware" not in [spec.name for spec in profiler.specs], "ncu was not asked for"
+    itself = ("compare", {"first": "base", "second": "base", "workload": name})
     try:
         early, _, timed = turn(box, ("time", base), ("check", base), ("time", base))
+        (unaccepted,) = turn(profiler, itself)
+        passed = CheckFinished(bench.base, CheckVerdict.PASSED, "", (), (), 0.0)
+        bench.record.emit(passed)
+        (compared,) = turn(profiler, itself)
     finally:
         gpu.close()
     assert early == "error: a draft is timed once it has passed `check` in this turn"
     assert timed.startswith("base against base on ")
     assert task.workloads[0].name in timed
+    # What a profiling agent has timed was accepted, and is charged as all timings are.
+    assert unaccepted.startswith("error: it did not pass its check, which comes after its diff")
+    assert compared.startswith("m1: base against base, counted on the emulator:")
+    assert "base against base on " in compared
+    assert f"workload {name}: " in compared
     used = bench.record.state.usage
-    assert used.tools_used == 3
+    assert used.tools_used == 5
     assert used.gpu_seconds > 0
+
+
+def test_a_profiler_chooses_what_is_measured(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    planning_two = planning(proposed("read pairs"), when={"user": "Step: planning, round 2."})
+    chosen = selected(
+        "Pairs are read at once.",
+        workload=task.workloads[0].name,
+        lines=[{"first": 20, "last": 22}],
+        measured=["m2", "m3"],
+    )
+    again = "Step: profiling, round 2."
+    server.play(
+        calls(again, "measure", candidate="bass", shape="", counters="", first=0, last=0),
+        calls("'bass'", "measure", candidate="base", shape="", counters="speed", first=0, last=0),
+        calls("'speed'", "disassemble", draft="baseline", first=0, last=0),
+        calls(
+            "m1: kernel silu", "measure", candidate="base", shape="tokens=3, d=64",
+            counters="requests, sectors", first=1, last=60,
+        ),
+        calls("m2: base, counted", "compare", first="baseline", second="base", workload=""),
+        reply("m3: base against baseline", selected("lost", measured=["m9"]), times=1),
+        reply("there is no measurement 'm9'", chosen),
+        *QUIET,
+        planning(proposed("read pairs"), when={"user": "Step: planning, round 1."}),
+        planning_two,
+        reply("", f"Pairs.\n```cuda\n{source('better')}```\n", when={"user": "title: read pairs"}),
+    )  # fmt: skip
+    ran = run_engine(tmp_path / "run", task, server, rounds=2, reflections=0)
+
+    _, given = [e for e in ran.of(AnalysisGiven) if e.role == Role.PROFILING]
+    assert given.candidate == ran.state.round(2).base == content_hash(source("better"))
+    used = [u for u in ran.of(ToolUsed) if u.role is Role.PROFILING]
+    assert [u.tool for u in used] == ["measure", "measure", "disassemble", "measure", "compare"]
+    told = [ran.opened.journal.get(u.answer) for u in used]
+    assert told[0].startswith("error: there is no candidate 'bass' to measure")
+    assert told[1].startswith("error: there is no counter 'speed'")
+    assert "tokens=3,d=64 (counted with tokens = 3, d = 64;" in told[3]
+    assert "\n    line " in told[3]
+    assert "baseline" in told[4]
+    assert "(baseline " in told[4]
+    assert given.selection is not None
+    assert [m.answer for m in given.selection.measured] == [u.answer for u in used[3:]]
+    # The planner sees it with where it is from, and so do all who look.
+    asked = [ran.opened.journal.get(e.request) for e in ran.of(ExchangeMade) if e.purpose == "plan"]
+    assert "measured for this in round 2, compare baseline base all workloads:" in asked[-1]
+    assert told[4].splitlines()[1] in asked[-1]
+    assert "measured for this" not in asked[0]
+    words = describe(given)
+    assert words is not None
+    assert words.words.endswith("; measured: compare baseline base all workloads")
+    session = read_session(tmp_path / "run")
+    assert session.state.digest() == ran.state.digest()
+    shown = as_markdown(compose(session))
+    assert "compare baseline base all workloads" in shown
+    assert told[4].splitlines()[1] in shown
+
+
+def test_shapes_keep_to_the_contract(
+    tmp_path: Path, task: KernelTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolbox, "MAX_ELEMENTS", 100)
+    box = box_at(tmp_path / "run", task, Role.PROFILING)
+    profile = profile_of()
+    box._candidates["base"] = KnownCandidate("base", "", "b" * 64, box.brief.source, profile)
+    wrong = {
+        "tokens=3": "d is missing",
+        "tokens=3,d=64,e=1": "e is no size of the task",
+        "tokens=3,d=x": "is no shape",
+        "tokens=3,d=-2": "sizes go from 0",
+        f"tokens=3,d={1 << 20}": "it breaks the contract: d <= ",
+        "tokens=3,d=128": "its row has 256 elements; 100 can be counted",
+        "16x4097": "there is no workload '16x4097'",
+    }
+    rest = {"candidate": "base", "counters": "", "first": 0, "last": 0}
+    answers = turn(box, *(("measure", {**rest, "shape": shape}) for shape in wrong))
+    for answer, why in zip(answers, wrong.values(), strict=True):
+        assert answer.startswith("error: ")
+        assert why in answer
+    assert box.measured == {}
+    (last,) = turn(box, ("measure", {**rest, "shape": "", "first": 900, "last": 901}))
+    assert "base has no lines 900 to 901" in last

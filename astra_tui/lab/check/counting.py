@@ -52,7 +52,11 @@ def workload_case(
     workloads = {w.name: w for w in task.workloads}
     if name is not None and name not in workloads:
         raise UserError(f"{task.name} has no workload '{name}'", hint=nearest(name, workloads))
-    workload = workloads[name] if name else task.workloads[0]
+    return shape_case(task, workloads[name] if name else task.workloads[0], rows, elements)
+
+
+def shape_case(task: KernelTask, workload: Workload, rows: int | None, elements: int) -> Case:
+    """The same for a shape that need not be one of the task's workloads."""
     dims = dict(workload.dims)
     if task.rows:
         dims[task.rows] = rows if rows is not None else _quick_rows(task, workload, elements)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.counting import PROFILE_ELEMENTS, Judge, count, workload_case
+from astra_tui.lab.check.counting import PROFILE_ELEMENTS, Judge, count, shape_case
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Compiler
@@ -39,15 +39,19 @@ def profile_source(
     device: str = Emulator.name,
     attributes: Mapping[str, int] = DEVICE_ATTRIBUTES,
     judge: Judge | None = None,
+    shapes: tuple[Workload, ...] = (),
 ) -> Profiled:
-    """Counts all workloads of a source on the emulator, whatever the device, and looks at its code.
+    """Counts all workloads of a source on the emulator, whatever the device, and looks at its code;
+    with `shapes`, these in the place of the workloads.
 
     `attributes` are those of the device: plans and waves follow them. Raises UserError when a
     source does not compile or its plan refuses a workload; on the emulator also when it cannot
     count, which on other devices is among what is missing. With `judge`, counters are only given
     for outputs that are right: raises WrongOutputs for others.
     """
-    return _Profiler(task, source, compiler, device, attributes, judge).profile()
+    return _Profiler(task, source, compiler, device, attributes, judge).profile(
+        shapes or task.workloads
+    )
 
 
 class WrongOutputs(UserError):
@@ -74,8 +78,8 @@ class _Profiler:
         self.missing: dict[str, str] = {}
         self.kernels: dict[str, KernelUse] = {}
 
-    def profile(self) -> Profiled:
-        plans = [(w, self._resolved(w)) for w in self.task.workloads]
+    def profile(self, shapes: tuple[Workload, ...]) -> Profiled:
+        plans = [(w, self._resolved(w)) for w in shapes]
         names = dict.fromkeys(launch.kernel for _, p in plans for launch in p.launches)
         compilation = self.compiler.compile(self.source.text, tuple(names))
         if not compilation.ok:
@@ -98,7 +102,7 @@ class _Profiler:
         return Profiled(profile, packed(found))
 
     def _workload(self, workload: Workload, plan: ResolvedPlan) -> WorkloadProfile:
-        case = workload_case(self.task, workload.name, None, PROFILE_ELEMENTS)
+        case = shape_case(self.task, workload, None, PROFILE_ELEMENTS)
         counters, kernels, traffic = self._count(workload, case)
         return WorkloadProfile(
             workload=workload.name,

@@ -22,14 +22,14 @@ from astra_tui.llm.messages import (
     DeltaKind,
     Message,
     OnDelta,
-    Reply,
     Request,
     Speaker,
 )
 from astra_tui.llm.roles.conversation import Conversation
 from astra_tui.llm.roles.toolbox import Toolbox
+from astra_tui.llm.schemas import answer_schema, schema_instruction
 from astra_tui.llm.structured import ask
-from astra_tui.llm.tools import run_tools
+from astra_tui.llm.tools import ToolRun, run_tools
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import ModelSettings
 from astra_tui.model.team import OnText, TeamUnavailable
@@ -80,9 +80,8 @@ class Asker:
         request, deltas = self._request(step), _deltas(step.role, on_text)
         async with self._conversation.turn():
             with _outages():
-                reply = await self._use(box, request, deltas)
-                if reply is None:
-                    reply = await self._llm.complete(request, deltas)
+                run = await self._use(box, request, deltas)
+                reply = run.reply if run else await self._llm.complete(request, deltas)
             self._conversation.remember(step.prompt, reply.text)
         return reply.text
 
@@ -106,36 +105,55 @@ class Asker:
         """
         async with self._conversation.turn():
             with _outages():
-                reply = await self._use(box, self._request(step), None)
-            if reply is not None:
-                self._conversation.remember(step.prompt, reply.text)
-        return reply.text if reply is not None else ""
+                run = await self._use(box, self._request(step), None)
+            if run is not None:
+                self._conversation.remember(step.prompt, run.reply.text)
+        return run.reply.text if run is not None else ""
 
     async def _use(
         self, box: Toolbox | None, request: Request, on_delta: OnDelta | None
-    ) -> Reply | None:
-        """The last reply of a turn with tools; None where there are none."""
+    ) -> ToolRun | None:
+        """A turn with tools; None where there are none."""
         specs = box.specs if box is not None and self._has_tools else ()
         if box is None or not specs:
             return None
         request = msgspec.structs.replace(request, tools=specs)
         most = box.turn.limits.calls + 1
         try:
-            run = await run_tools(self._llm, request, box.handlers, most, on_delta)
+            return await run_tools(self._llm, request, box.handlers, most, on_delta)
         except RequestRefused:
             if box.told:
                 raise
             self._has_tools = False
             return None
-        return run.reply
 
-    async def ask(self, step: Step, answer_type: type[T], on_text: OnText | None = None) -> T:
-        """A typed answer. Raises BadAnswer and Truncated."""
+    async def ask(
+        self,
+        step: Step,
+        answer_type: type[T],
+        on_text: OnText | None = None,
+        box: Toolbox | None = None,
+        check: Callable[[T], None] = lambda _: None,
+    ) -> T:
+        """A typed answer, after the tools of a box where the server knows tools.
+
+        `check` raises UserError for an answer that cannot be meant, and the model is asked again.
+        Raises BadAnswer and Truncated.
+        """
+        request, deltas = self._request(step), _deltas(step.role, on_text)
         async with self._conversation.turn():
             with _outages():
-                answer = await ask(
-                    self._llm, self._request(step), answer_type, _deltas(step.role, on_text)
+                # Not all servers take tools and a schema together: the words say it first.
+                wanted = schema_instruction(answer_schema(answer_type)).content
+                told = Message(Speaker.USER, f"{step.prompt}\n{wanted}")
+                messages = (*request.messages[:-1], told)
+                run = await self._use(
+                    box, msgspec.structs.replace(request, messages=messages), deltas
                 )
+                if run is not None:
+                    request = msgspec.structs.replace(request, messages=run.messages[:-1])
+                first = run.reply if run is not None else None
+                answer = await ask(self._llm, request, answer_type, deltas, check, first)
             self._conversation.remember(step.prompt, msgspec.json.encode(answer.value).decode())
         return answer.value
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
+from astra_tui.model.citations import check_citations
 from astra_tui.model.counters import DURATION, AccessCount, Counters, NcuReport, Place, add_counters
+from astra_tui.model.events import TimingFinished
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, print_expression
 from astra_tui.model.occupancy import MULTIPROCESSORS
-from astra_tui.model.plan import Plan
+from astra_tui.model.plan import Plan, places_words
+from astra_tui.model.state import CandidateState
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
-from astra_tui.model.team import Brief, SecondParent, Tried
+from astra_tui.model.team import Brief, Reading, SecondParent, Tried
 from astra_tui.model.timing import Timing, TimingVerdict
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.model.yardsticks import BEST, ShapeTimes, ShippedTimes
@@ -226,6 +229,33 @@ def measured_text(brief: Brief) -> str:
         hardware_text(brief.hardware),
     )
     return "\n".join(text for text in texts if text)
+
+
+def measured_base(brief: Brief) -> CandidateState:
+    """The source to improve with what was measured of it, to look up what is cited of it."""
+    timings = (TimingFinished(brief.timing),) if brief.timing is not None else ()
+    return CandidateState(
+        brief.base, profile=brief.profile, hardware=brief.hardware, timings=timings
+    )
+
+
+def reading_text(reading: Reading | None, base: CandidateState) -> str:
+    """What the profiling agent chose, each part with where it is from."""
+    if reading is None:
+        return ""
+    chosen = reading.selection
+    lines = [f"bottleneck: {reading.text}"]
+    if chosen.workload:
+        lines.append(f"the workload that decides: {chosen.workload}")
+    if chosen.places:
+        lines.append(f"it is caused by {places_words(chosen.places)}")
+    for observed in chosen.evidence:
+        lines.append(f"evidence: {observed.sentence}")
+        lines += [f"    {found.describe()}" for found in check_citations(observed, base)]
+    for one in chosen.measured:
+        lines.append(f"measured for this in round {chosen.round}, {one.describe()}:")
+        lines += [f"    {line}" for line in one.answer.splitlines()]
+    return "\n".join(lines)
 
 
 def counters_text(counters: Counters) -> str:

@@ -9,12 +9,22 @@ from msgspec import Meta
 
 from astra_tui.llm.errors import is_answer
 from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
+from astra_tui.llm.roles.evidence import (
+    MAX_SENTENCE,
+    CitedSentence,
+    LineRange,
+    cited,
+    one_line,
+    places_of,
+)
 from astra_tui.llm.roles.facts import (
     device_text,
     goal_text,
     included_text,
+    measured_base,
     measured_text,
     merge_text,
+    reading_text,
     said_text,
     task_text,
     tried_text,
@@ -30,52 +40,12 @@ from astra_tui.llm.roles.prompts import (
 )
 from astra_tui.llm.roles.toolbox import open_toolbox, tools_text
 from astra_tui.model.author import Author
-from astra_tui.model.citations import METRICS
-from astra_tui.model.plan import (
-    Citation,
-    CodePlace,
-    Counter,
-    Observation,
-    Plan,
-    Prediction,
-    Risk,
-)
+from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.roles import Role
 from astra_tui.model.team import Brief, OnText, PlanAnswer, PlanDraft
 
 MAX_PLANS = 8
 MAX_EVIDENCE = 6
-MAX_NUMBERS = 4
-"""That one sentence may cite."""
-MAX_NAME = 100
-"""Characters of the name of a metric, workload or kernel."""
-MAX_SENTENCE = 600
-"""Characters of one field of a plan."""
-
-
-class LineRange(msgspec.Struct, frozen=True):
-    """Lines of the source, counted from 1, both ends included."""
-
-    first: Annotated[int, Meta(ge=1, le=100_000)]
-    last: Annotated[int, Meta(ge=1, le=100_000)]
-
-
-class CitedNumber(msgspec.Struct, frozen=True):
-    """One number of the measurements."""
-
-    metric: Annotated[str, Meta(description=f"a hardware counter, or one of {', '.join(METRICS)}")]
-    value: Annotated[float, Meta(description="as it was measured")]
-    of: Annotated[
-        str, Meta(description="the workload or kernel; empty for all workloads together")
-    ] = ""
-    line: Annotated[int, Meta(ge=0, description="its source line; 0 for the whole source")] = 0
-
-
-class CitedSentence(msgspec.Struct, frozen=True):
-    """A sentence and the measured numbers in it, which are looked up in the measurements."""
-
-    sentence: str
-    numbers: Annotated[tuple[CitedNumber, ...], Meta(max_length=MAX_NUMBERS)] = ()
 
 
 class ProposedPlan(msgspec.Struct, frozen=True):
@@ -157,7 +127,9 @@ def planning_prompt(brief: Brief, count: int, moves: OfferedMoves, seen: str = "
             "task": Data("task", task_text(brief.task)),
             "source": Data("kernel source", numbered(brief.source)),
             "profile": Data("profile", measured_text(brief)),
-            "analysis": Data("analysis by an agent", brief.analysis),
+            "analysis": Data(
+                "analysis by an agent", reading_text(brief.reading, measured_base(brief))
+            ),
             "tried": Data("earlier plans", tried_text(brief.tried)),
             "recalled": Data("earlier sessions", "\n".join(brief.recalled)),
             "said": Data("words of the engineer", said_text(brief)),
@@ -200,13 +172,13 @@ async def _look_around(asker: Asker, brief: Brief, moves: OfferedMoves) -> str:
 def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
     low, high = sorted((proposed.speedup_low, proposed.speedup_high))
     plan = Plan(
-        title=_line(proposed.title),
-        bottleneck=_line(proposed.bottleneck),
-        evidence=tuple(_evidence(said) for said in proposed.evidence),
+        title=one_line(proposed.title),
+        bottleneck=one_line(proposed.bottleneck),
+        evidence=tuple(cited(said) for said in proposed.evidence),
         change=clipped(proposed.change.strip(), MAX_SENTENCE * 3),
         prediction=Prediction(low, high, proposed.counter, proposed.counter_ratio),
         risk=proposed.risk,
-        places=_places(proposed, brief.source.count("\n") + 1),
+        places=places_of(proposed.places, brief.source),
     )
     move = moves.get(proposed.move)
     if move is None:
@@ -218,32 +190,9 @@ def _plan_of(proposed: ProposedPlan, brief: Brief, moves: OfferedMoves) -> Plan:
     )
 
 
-def _evidence(said: str | CitedSentence) -> str | Observation:
-    if isinstance(said, str):
-        return _line(said)
-    cites = tuple(_citation(number) for number in said.numbers)
-    return Observation(_line(said.sentence), cites) if cites else _line(said.sentence)
-
-
-def _citation(number: CitedNumber) -> Citation:
-    metric = clipped("_".join(number.metric.split()), MAX_NAME)
-    of = clipped(" ".join(number.of.split()), MAX_NAME)
-    lines = (CodePlace(number.line, number.line),) if number.line else ()
-    return Citation(metric, number.value, of, lines)
-
-
-def _places(proposed: ProposedPlan, lines: int) -> tuple[CodePlace, ...]:
-    ranges = (sorted((p.first, p.last)) for p in proposed.places)
-    return tuple(CodePlace(first, min(last, lines)) for first, last in ranges if first <= lines)
-
-
 def _is_repeated(plan: Plan, brief: Brief) -> bool:
     """Whether the same words were tried on the same source already."""
     return any(
         t.base == brief.base and (t.plan.title, t.plan.change) == (plan.title, plan.change)
         for t in brief.tried
     )
-
-
-def _line(text: str) -> str:
-    return clipped(" ".join(text.split()), MAX_SENTENCE)

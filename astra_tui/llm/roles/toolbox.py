@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from astra_tui.llm.errors import BadAnswer
 from astra_tui.llm.fences import read_whole_file
 from astra_tui.llm.messages import Json, ToolSpec
-from astra_tui.llm.roles.facts import counters_text, device_text, hot_places
+from astra_tui.llm.roles.facts import counters_text, device_text, hardware_text, hot_places
 from astra_tui.llm.roles.moves import OfferedMoves
 from astra_tui.llm.roles.prompts import (
+    Data,
     clipped,
     compose,
     in_words,
@@ -25,24 +27,30 @@ from astra_tui.llm.roles.prompts import (
 )
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.llm.tools import Handler
+from astra_tui.model.added_cases import LARGEST_SIZE
 from astra_tui.model.check import CaseResult, Checked
+from astra_tui.model.citations import COUNTED
 from astra_tui.model.compilation import describe_errors
 from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.plan import Measurement
 from astra_tui.model.roles import Role
 from astra_tui.model.sass import Disassembly, instructions_by_line
 from astra_tui.model.settings import ToolLimits
-from astra_tui.model.team import Brief, Turn
+from astra_tui.model.task import KernelTask, Workload
+from astra_tui.model.team import BASE, Brief, KnownCandidate, Turn
 from astra_tui.model.timing import Timing
-from astra_tui.model.verdict import Profile
+from astra_tui.model.verdict import Profile, WorkloadProfile
 
-BASE, LAST = "base", "last"
-"""The draft that is the source to improve; and the last attempt, where that failed."""
+LAST = "last"
+"""The draft that is the last attempt, where that failed."""
 
 MAX_INSTRUCTIONS = 120
 MAX_ERRORS = 4_000
 """Characters of a compiler's errors."""
 MAX_WASTED = 8
+MAX_ELEMENTS = 1 << 17
+"""Of the largest tensor of a shape that is not a workload; of a row, where the task has rows."""
 MAX_SUBJECT = 20
 """Words of what a memory was asked, in the log."""
 COMPARED = ("sectors", "requests", "warp_instructions", "bank_conflicts", "barriers", "shuffles")
@@ -50,7 +58,8 @@ COMPARED = ("sectors", "requests", "warp_instructions", "bank_conflicts", "barri
 _BLOCK = re.compile(r"^<{5,9} SEARCH", re.MULTILINE)
 _CHOSEN = re.compile(r"^\s*DRAFT\s+(\w+)\s*$", re.MULTILINE)
 
-_DRAFT = {"draft": ("string", "the name of a draft, or base")}
+_DRAFT = {"draft": ("string", "the name of a draft or a candidate, or base")}
+_CANDIDATE = ("string", "the name of a candidate")
 ARGUMENTS = {
     "compile": {
         "source": ("string", "a whole file, or SEARCH/REPLACE blocks that change `of`"),
@@ -64,6 +73,19 @@ ARGUMENTS = {
         "last": ("integer", "the last source line to show"),
     },
     "time": _DRAFT,
+    "measure": {
+        "candidate": _CANDIDATE,
+        "shape": ("string", "a workload, or all sizes as in rows=7, d=4096; empty: all workloads"),
+        "counters": ("string", "some of the counters by name, with commas between; empty: all"),
+        "first": ("integer", "the first source line to count by itself; 0: none"),
+        "last": ("integer", "the last one"),
+    },
+    "compare": {
+        "first": _CANDIDATE,
+        "second": _CANDIDATE,
+        "workload": ("string", "one workload; empty: all"),
+    },
+    "read_hardware": {"candidate": _CANDIDATE, "workload": ("string", "one workload")},
     "read_launch_plan": {},
     "read_device": {},
     "list_moves": {},
@@ -87,7 +109,7 @@ _OF_ROLE = {
         "search_memory",
     ),
     Role.CODING: ("compile", "check", "count", "disassemble", "time", "search_memory"),
-    Role.PROFILING: ("disassemble", "read_device"),
+    Role.PROFILING: ("measure", "compare", "read_hardware", "disassemble", "read_device"),
     Role.TESTING: (),
 }
 
@@ -104,11 +126,16 @@ class Toolbox:
     """Sources by the names that the agent has for them."""
     told: list[tuple[str, str]] = field(default_factory=list)
     """Each use with its answer."""
+    measured: dict[str, Measurement] = field(default_factory=dict)
+    """What it was told that is no error, by the names that a profiling agent has for it."""
     written: int = 0
     """How many drafts the agent wrote."""
 
     def __post_init__(self) -> None:
         self.drafts.setdefault(BASE, self.brief.source)
+        self._candidates = {c.name: c for c in self.brief.candidates}
+        if self.role is Role.PROFILING:
+            self.drafts |= {c.name: c.source for c in self.brief.candidates}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -119,6 +146,8 @@ class Toolbox:
     def _is_offered(self, name: str) -> bool:
         if name == "time":
             return self.turn.may_time
+        if name == "read_hardware":
+            return self.turn.may_read_hardware
         if name == "search_memory":
             return self.turn.may_recall
         if name.endswith(("_move", "_moves")):
@@ -149,7 +178,17 @@ class Toolbox:
     ) -> str:
         answer = await self.turn.use(tool, subject, do, draft)
         self.told.append((f"{tool} {subject}".strip(), answer))
-        return answer
+        if self.role is not Role.PROFILING or answer.startswith("error: "):
+            return answer
+        name = f"m{len(self.measured) + 1}"
+        self.measured[name] = Measurement(tool, subject, answer)
+        return f"{name}: {answer}"
+
+    def _candidate(self, name: str) -> KnownCandidate:
+        if name not in self._candidates:
+            hint = nearest(name, self._candidates)
+            raise UserError(f"there is no candidate '{name}' to measure", hint=hint)
+        return self._candidates[name]
 
     def _source(self, name: str) -> str:
         if name not in self.drafts:
@@ -200,6 +239,62 @@ class Toolbox:
             return "\n".join(count_lines(name, source, profile, self.brief.profile))
 
         return await self._use("count", name, count_draft)
+
+    async def _measure(self, arguments: Json) -> str:
+        name, shape = str(arguments["candidate"]), " ".join(str(arguments["shape"]).split())
+        first, last = (int(arguments[key]) for key in ("first", "last"))
+        where = f" lines {first} to {last}" if first else ""
+
+        async def measure() -> str:
+            counters = counters_named(str(arguments["counters"]))
+            candidate = self._candidate(name)
+            lines = range(first, min(last, candidate.source.count("\n") + 1) + 1)
+            if first and not lines:
+                raise UserError(f"{name} has no lines {first} to {last}")
+            profiles = await self._profiles(candidate, shape)
+            told = (measured_lines(w, counters, lines) for w in profiles)
+            return "\n".join([f"{name}, counted on the emulator:", *chain.from_iterable(told)])
+
+        return await self._use("measure", f"{name} {shape or 'all workloads'}{where}", measure)
+
+    async def _profiles(self, candidate: KnownCandidate, shape: str) -> tuple[WorkloadProfile, ...]:
+        """What was counted of a candidate on some workloads, or is now on another shape."""
+        if "=" not in shape:
+            return tuple(_on(candidate.profile, shape))
+        found = await self.turn.count(candidate.source, (shape_of(self.brief.task, shape),))
+        return found.workloads
+
+    async def _compare(self, arguments: Json) -> str:
+        first, second = (str(arguments[key]) for key in ("first", "second"))
+        workload = str(arguments["workload"]).strip()
+
+        async def compare() -> str:
+            old, new = self._candidate(first), self._candidate(second)
+            before = {w.workload: w.counters for w in _on(old.profile, workload)}
+            lines = [f"{second} against {first}, counted on the emulator:"]
+            lines += [
+                f"workload {w.workload}: {_compared(w.counters, before[w.workload], first)}"
+                for w in _on(new.profile, workload)
+            ]
+            if self.turn.may_compare_times:
+                timing = await self.turn.compare_times(old.hash, new.hash, tuple(before))
+                lines += time_lines(second, timing, first)
+            return "\n".join(lines)
+
+        subject = f"{first} {second} {workload or 'all workloads'}"
+        return await self._use("compare", subject, compare)
+
+    async def _read_hardware(self, arguments: Json) -> str:
+        name, workload = str(arguments["candidate"]), str(arguments["workload"]).strip()
+
+        async def read() -> str:
+            candidate = self._candidate(name)
+            (chosen,) = _on(candidate.profile, workload) if workload else [None]
+            if chosen is None:
+                raise UserError("it needs one workload")
+            return hardware_text(await self.turn.read_hardware(candidate.hash, workload))
+
+        return await self._use("read_hardware", f"{name} {workload}", read)
 
     async def _disassemble(self, arguments: Json) -> str:
         name = str(arguments["draft"])
@@ -273,7 +368,11 @@ def tools_text(box: Toolbox | None) -> str:
     """What an agent is told of its tools; "" where it has none."""
     if box is None or not box.specs:
         return ""
-    return compose("tools", _limits(box.turn.limits), {})
+    limits = _limits(box.turn.limits)
+    if box.role is not Role.PROFILING:
+        return compose("tools", limits, {})
+    candidates = "\n".join(f"{c.name}: {c.about}" for c in box.brief.candidates)
+    return compose("measure", limits, {"candidates": Data("candidates", candidates)})
 
 
 def _limits(limits: ToolLimits) -> dict[str, str]:
@@ -323,7 +422,68 @@ def count_lines(name: str, source: str, profile: Profile, base: Profile | None) 
         yield f"line {number}: {clipped(text, 100)}: {counted}"
 
 
-def _compared(counters: Counters, base: Counters | None) -> str:
+def counters_named(text: str) -> tuple[str, ...]:
+    """The counters that a text names; all where it is empty. Raises UserError."""
+    names = ["_".join(part.split()) for part in text.split(",") if part.strip()]
+    for name in names:
+        if name not in COUNTED:
+            raise UserError(f"there is no counter '{name}'", hint=nearest(name, COUNTED))
+    return tuple(names) or COUNTED
+
+
+def shape_of(task: KernelTask, text: str) -> Workload:
+    """The shape that is written as in "rows=7, d=4096", in the type of the first workload.
+
+    Raises UserError for one that the contract does not allow, or too large to be counted soon.
+    """
+    given = [part.partition("=") for part in text.split(",")]
+    try:
+        dims = {name.strip(): int(size) for name, _, size in given}
+    except ValueError:
+        raise UserError(f"'{text}' is no shape: write all sizes as in rows=7, d=4096") from None
+    for name in dims.keys() ^ task.dims.keys():
+        problem = "is missing" if name in task.dims else "is no size of the task"
+        raise UserError(f"{name} {problem}: a shape has {', '.join(task.dims)}")
+    if not all(0 <= size <= LARGEST_SIZE for size in dims.values()):
+        raise UserError(f"sizes go from 0 to {LARGEST_SIZE}")
+    dims, dtype = {name: dims[name] for name in task.dims}, task.workloads[0].dtype
+    if violated := task.violated(dims, dtype):
+        raise UserError(f"it breaks the contract: {violated}")
+    one_row = {**dims, task.rows: 1} if task.rows else dims
+    elements = task.elements(one_row, dtype)
+    if elements > MAX_ELEMENTS:
+        raise UserError(f"its row has {elements} elements; {MAX_ELEMENTS} can be counted")
+    return Workload(",".join(f"{name}={size}" for name, size in dims.items()), dims, dtype)
+
+
+def _on(profile: Profile, workload: str) -> list[WorkloadProfile]:
+    """What was counted on one workload, or on all. Raises UserError for an unknown one."""
+    names = [w.workload for w in profile.workloads]
+    if workload and workload not in names:
+        raise UserError(f"there is no workload '{workload}'", hint=nearest(workload, names))
+    return [w for w in profile.workloads if workload in ("", w.workload)]
+
+
+def measured_lines(
+    profile: WorkloadProfile, counters: tuple[str, ...], lines: range
+) -> Iterator[str]:
+    """Some counters of a candidate on one shape, then line by line."""
+    dims = ", ".join(f"{name} = {size}" for name, size in profile.dims.items())
+    yield (
+        f"{profile.workload} (counted with {dims}; {profile.blocks} blocks of {profile.threads} "
+        f"threads in full size): {_chosen_counters(profile.counters, counters)}"
+    )
+    for number in lines:
+        at_line = profile.counters.at(range(number, number + 1))
+        if at_line.warp_instructions or at_line.requests:
+            yield f"    line {number}: {_chosen_counters(at_line, counters)}"
+
+
+def _chosen_counters(counters: Counters, names: tuple[str, ...]) -> str:
+    return ", ".join(f"{getattr(counters, name):.10g} {name}" for name in names)
+
+
+def _compared(counters: Counters, base: Counters | None, of: str = BASE) -> str:
     """The counts of one workload, with the base's where they differ."""
     if base is None:
         return counters_text(counters)
@@ -332,8 +492,8 @@ def _compared(counters: Counters, base: Counters | None) -> str:
         new, old = (int(getattr(c, key)) for c in (counters, base))
         if not new and not old:
             continue
-        change = f" (base {old}, {new / old - 1:+.1%})" if old and new != old else ""
-        change = f" (base {old})" if not old and new else change
+        change = f" ({of} {old}, {new / old - 1:+.1%})" if old and new != old else ""
+        change = f" ({of} {old})" if not old and new else change
         words.append(f"{new} {key.replace('_', ' ')}{change}")
     return ", ".join(words)
 
@@ -356,11 +516,11 @@ def code_lines(name: str, found: Disassembly, first: int, last: int) -> Iterator
         yield f"[{len(shown) - MAX_INSTRUCTIONS} instructions more: ask for fewer lines]"
 
 
-def time_lines(name: str, timing: Timing) -> Iterator[str]:
-    """Paired times of a draft, by workload."""
+def time_lines(name: str, timing: Timing, base: str = BASE) -> Iterator[str]:
+    """Paired times of a draft or a candidate, by workload."""
     mean = timing.speedup
     yield (
-        f"{name} against base on {timing.gpu}, base's time over its: {mean.value:.3f} "
+        f"{name} against {base} on {timing.gpu}, {base}'s time over its: {mean.value:.3f} "
         f"[{mean.low:.3f}, {mean.high:.3f}], {timing.verdict.value}"
     )
     yield from timing.reasons

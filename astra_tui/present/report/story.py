@@ -8,6 +8,7 @@ from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.ledger import ledger, score
 from astra_tui.model.plan import Observation
+from astra_tui.model.roles import Role
 from astra_tui.model.state import CandidateState, RoundState
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
@@ -68,7 +69,7 @@ def _round(facts: Facts, round_: RoundState) -> doc.Section:
     else:
         plans = "; ".join(t.plan.title for t in reported) or "no plan"
         title = f"Round {round_.number}: {plans}"
-        blocks = [*doc.paragraphs(f"From {words.stands_on(round_)}.")]
+        blocks = [*doc.paragraphs(f"From {words.stands_on(round_)}."), *_reading(facts, round_)]
     for entry in reported:
         blocks += _entry(facts, entry)
     if round_.no_plan:
@@ -89,6 +90,30 @@ def _baseline(facts: Facts) -> list[doc.Block]:
     return [*told, *(round_timing(facts, timing) for timing in own)]
 
 
+def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
+    """What the profiling agent made of the source that a round stands on, and what it measured."""
+    found = facts.state.reading(round_.base, round_.number)
+    if found is None:
+        return []
+    blocks: list[doc.Block] = [*doc.paragraphs(f"{found.role} agent, {found.author.describe()}:")]
+    blocks.append(doc.Quote(found.text))
+    chosen = found.selection
+    if chosen is None:
+        return blocks
+    base = facts.state.candidate(round_.base)
+    blocks += doc.items(
+        *(told[0].upper() + told[1:] for told in words.selection_words(chosen)),
+        *(_evidence(observation, base) for observation in chosen.evidence),
+    )
+    for one in chosen.measured:
+        try:
+            told: doc.Block = doc.Quote(_read(facts, one.answer))
+        except UserError as error:
+            told = doc.Paragraph((f"It cannot be shown: {error.message}.",))
+        blocks.append(doc.Details(one.describe(), (told,)))
+    return blocks
+
+
 def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
     blocks: list[doc.Block] = [*_plan(facts, entry)]
     said = map(words.decision_words, entry.decisions)
@@ -96,6 +121,8 @@ def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
     blocks += [*_attempts(entry), *_verdict(entry), _prediction(facts, entry)]
     if entry.candidate is not None:
         for analysis in entry.candidate.analyses:
+            if analysis.role == Role.PROFILING:  # The round that stands on it begins with it.
+                continue
             blocks += doc.paragraphs(f"{analysis.role} agent, {analysis.author.describe()}:")
             blocks.append(doc.Quote(analysis.text))
         own = [t.timing for t in entry.candidate.timings if not t.final]

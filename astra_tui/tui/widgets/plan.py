@@ -13,9 +13,11 @@ from textual.message import Message
 
 from astra_tui.model.citations import CheckedCitation, CitationStatus, check_citations
 from astra_tui.model.constraints import in_order
+from astra_tui.model.events import AnalysisGiven
 from astra_tui.model.ledger import score
 from astra_tui.model.plan import Citation, Observation, Plan
-from astra_tui.model.state import CandidateState, ProposalState
+from astra_tui.model.roles import Role
+from astra_tui.model.state import CandidateState, ProposalState, RoundState
 from astra_tui.model.verdict import REJECTED_BEFORE, RoundVerdict
 from astra_tui.present.numbers import count
 from astra_tui.present.tones import Tone
@@ -26,6 +28,7 @@ from astra_tui.present.words import (
     round_verdict,
     ruling_words,
     score_words,
+    selection_words,
     speedup_prediction,
     stands_on,
     sweep_words,
@@ -112,6 +115,8 @@ class PlanPane(Pane):
             page.paragraph(f"No plan: {round_.no_plan}")
         elif not view.streams:
             page.paragraph("No plan yet.", Tone.DIM)
+        if round_ is not None and round_.number:
+            self._cited += _draw_reading(page, view, round_)
         if round_ is not None and round_.recalled is not None:
             page.heading("Earlier sessions on this machine")
             if round_.recalled.predictions:
@@ -296,9 +301,27 @@ def _draw_story(page: Page, view: View, proposal: ProposalState) -> None:
         for reason in proposal.verdict.reasons:
             page.paragraph(reason, indent=2)
     for analysis in view.candidate.analyses if view.candidate else ():
-        page.blank()
-        page.line(span(analysis.author.describe(), Tone.DIM), Span(" says:", Tone.DIM))
-        page.paragraph(analysis.text, indent=2)
+        if analysis.role != Role.PROFILING:  # Rounds that stand on the candidate show that.
+            _draw_words(page, analysis)
+
+
+def _draw_words(page: Page, analysis: AnalysisGiven) -> None:
+    page.blank()
+    page.line(span(analysis.author.describe(), Tone.DIM), Span(" says:", Tone.DIM))
+    page.paragraph(analysis.text, indent=2)
+
+
+def _draw_reading(page: Page, view: View, round_: RoundState) -> list[CitedRows]:
+    """What the profiling agent chose to measure of the version that a round stands on."""
+    found = view.state.reading(round_.base, round_.number)
+    if found is None:
+        return []
+    page.heading("What the profiling agent chose")
+    _draw_words(page, found)
+    for told in selection_words(found.selection):
+        page.paragraph(told, Tone.DIM, indent=2)
+    evidence = found.selection.evidence if found.selection is not None else ()
+    return draw_evidence(page, evidence, view.state.candidate(round_.base))
 
 
 def _draw_streams(page: Page, view: View) -> None:
