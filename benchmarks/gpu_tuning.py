@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import heapq
 import json
 import math
 import random
@@ -37,7 +38,16 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.bench import Bench
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.requests import TrialTimings
-from astra_tui.lab.tuning.search import SHARE, Candidates, Place, Searched, places, search
+from astra_tui.lab.tuning.search import (
+    SHARE,
+    Batch,
+    Candidates,
+    Place,
+    Search,
+    Searched,
+    places,
+    search,
+)
 from astra_tui.lab.tuning.sweep import (
     FINAL,
     SCREENING,
@@ -282,10 +292,46 @@ def _replays(task: Mapping[str, Any]) -> list[str]:
         ],
     }
     share = f"replayed, {100 * SHARE:.0f} % of the trials"
-    return [
+    lines = [
         f"{share}, {words}: {100 * statistics.mean(values):.1f} % of the fastest first times"
         for words, values in found.items()
     ]
+    alone, trials = _on_gpus(Search(candidates, where), recorded, 1)
+    for gpus in (2, 4, 8):
+        cost, count = _on_gpus(Search(candidates, where), recorded, gpus)
+        lines.append(
+            f"{share}, the search on {gpus} GPUs: {alone / cost:.2f} times as fast, "
+            f"{count} trials timed and not {trials}"
+        )
+    return lines
+
+
+def _on_gpus(search: Search, recorded: RecordedTimes, gpus: int) -> tuple[int, int]:
+    """How long a search takes that measures ahead on GPUs that are free, and how many trials it
+    times, where a job of n trials takes 2 + n: its base and a copy of that come with it.
+    """
+    now, begun, done = 0, set[tuple[str, int]](), set[tuple[str, int]]()
+    running: list[tuple[int, tuple[tuple[str, int], ...]]] = []
+    free = [0] * gpus
+
+    def begin(batch: Batch) -> None:
+        rows = tuple((batch.workload, t) for t in batch.trials if (batch.workload, t) not in begun)
+        if rows:
+            begun.update(rows)
+            end = max(now, heapq.heappop(free)) + 2 + len(rows)
+            heapq.heappush(free, end)
+            heapq.heappush(running, (end, rows))
+
+    while (batch := search.next()) is not None:
+        begin(batch)
+        ahead = search.ahead()
+        while any((batch.workload, t) not in done for t in batch.trials):
+            while len(running) < gpus and (following := next(ahead, None)):
+                begin(following)
+            now, rows = heapq.heappop(running)
+            done.update(rows)
+        search.learn(batch, recorded.of(batch.workload, batch.trials))
+    return now, len(begun)
 
 
 def _where(task: Mapping[str, Any]) -> tuple[Place, ...]:

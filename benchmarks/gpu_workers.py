@@ -254,7 +254,7 @@ def studied(file: Path, out: Path, visible: list[str], until: float) -> dict[str
         "seconds": round(seconds, 1),
         "gpu_seconds": round(used, 1),
         "measuring": round(used / (len(visible) * seconds), 4),
-        "workers": [line for line in told.splitlines() if " done in " in line],
+        "workers": [line for line in told.splitlines() if " jobs in " in line],
         "runs": {name: run_of(state) for name, state in states.items()},
         "told": told[-1500:],
     }
@@ -265,7 +265,7 @@ def run_of(state: SessionState) -> dict[str, Any]:
     timings = [t.timing for t in final_timings(state)]
     all_timings = [t.timing for c in state.candidates.values() for t in c.timings]
     return {
-        "ended": state.closed is not None,
+        "ended": state.closed.reason.value if state.closed is not None else "",
         "best": state.best,
         "timings": [told_of(timing) for timing in timings],
         "uuids": sorted({t.uuid for t in all_timings}),
@@ -273,12 +273,12 @@ def run_of(state: SessionState) -> dict[str, Any]:
 
 
 def overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether both runs came to the same best candidate, with intervals that share a point."""
+    """Whether both runs ended alike with the same best candidate, and intervals share a point."""
     pairs = zip(one["timings"], other["timings"], strict=False)
     meets = all(
         a["speedup"][0] <= b["speedup"][2] and b["speedup"][0] <= a["speedup"][2] for a, b in pairs
     )
-    return one["best"] == other["best"] and meets
+    return (one["best"], one["ended"]) == (other["best"], other["ended"]) and meets
 
 
 def summary(result: dict[str, Any]) -> dict[str, Any]:

@@ -272,7 +272,8 @@ def team_words(settings: RunSettings) -> str:
 
 def sweep_words(swept: SweptCandidate) -> str:
     """What the sweep of a candidate found, as in "6 of 8 trials timed, threads = 256"."""
-    of = f"{swept.timed} of {swept.trials} trials timed, " if swept.trials else ""
+    on = f" on {len(swept.gpus)} GPUs" if len(swept.gpus) > 1 else ""
+    of = f"{swept.timed} of {swept.trials} trials timed{on}, " if swept.trials else ""
     return of + swept.summary
 
 
