@@ -362,7 +362,7 @@ def _declares(identifier: Node) -> bool:
 
 
 def is_written(identifier: Node) -> bool:
-    """Whether a mention of a name changes it, or takes its address."""
+    """Whether a mention of a name changes it, takes its address, or calls a function of it."""
     node, parent = identifier, identifier.parent
     while parent is not None and parent.type == "parenthesized_expression":
         node, parent = parent, parent.parent
@@ -372,6 +372,8 @@ def is_written(identifier: Node) -> bool:
         return parent.child_by_field_name("left") == node
     if parent.type == "update_expression":
         return True
+    if parent.type == "field_expression" and parent.parent is not None:
+        return parent.parent.child_by_field_name("function") == parent
     return parent.type == "pointer_expression" and operator_of(parent) == "&"
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.functions import Function, Variable
+from astra_tui.cuda_source.functions import Function, Variable, is_written
 from astra_tui.cuda_source.indices import IndexReader, Polynomial
 from astra_tui.cuda_source.polynomial import constant
 from astra_tui.cuda_source.syntax import (
     LOOPS,
+    arguments_of,
     bare,
     called_name,
     cast_of,
@@ -90,11 +91,49 @@ def _whole(subscript: Node, element: str) -> tuple[Node, str]:
 
 
 def unknown_accesses(node: Node, function: Function) -> list[Node]:
-    """Loads and stores through pointers that cannot be followed to a parameter or an array."""
+    """Loads and stores through pointers that cannot be followed to a parameter or an array, and
+    calls that are given the address of a parameter's memory.
+    """
     known = [a.node for a in accesses_in(node, function)]
     pointers = (p for p in of_type(node, "pointer_expression") if operator_of(p) == "*")
-    subscripts = (s for s in of_type(node, "subscript_expression") if not _is_member(s))
-    return [n for n in (*subscripts, *pointers) if not any(contains(k, n) for k in known)]
+    subscripts = (
+        s for s in of_type(node, "subscript_expression")
+        if not _is_member(s) and not _is_object(field(s, "argument"), function)
+    )  # fmt: skip
+    calls = (c for c in of_type(node, "call_expression") if _hands_on(c, function))
+    return [n for n in (*subscripts, *pointers, *calls) if not any(contains(k, n) for k in known)]
+
+
+def _is_object(name: Node, function: Function) -> bool:
+    """Whether it is a local object of a template type that holds what is in it, as a vector does:
+    nothing but whole objects in memory is ever assigned to it.
+    """
+    variable = function.lookup(text_of(name), name) if name.type == "identifier" else None
+    if variable is None or not variable.is_scalar or variable.is_parameter:
+        return False
+    if variable.is_reference or "<" not in variable.type:
+        return False
+    values = [variable.value] if variable.value is not None else []
+    for use in function.uses(variable):
+        change = use.parent
+        if change is not None and change.type == "assignment_expression" and is_written(use):
+            values.append(field(change, "right"))
+    return all(map(_is_whole_object, values))
+
+
+def _is_whole_object(value: Node) -> bool:
+    """Whether a value is an object in memory or in an array: `*p` or `a[i]`."""
+    is_pointed_at = value.type == "pointer_expression" and operator_of(value) == "*"
+    return is_pointed_at or value.type == "subscript_expression"
+
+
+def _hands_on(call: Node, function: Function) -> bool:
+    """Whether a call gets a pointer to memory that the kernel was given."""
+    if cast_of(call) is not None:
+        return False
+    found = (pointer_in(argument, function) for argument in arguments_of(call))
+    roots = (root_of(pointer, function) for pointer in found if pointer is not None)
+    return any(root is None or root.is_parameter for root in roots)
 
 
 def _is_member(subscript: Node) -> bool:

@@ -1,4 +1,5 @@
-"""Kernels that a source only includes, as moves see them: copied into it, under names of their own.
+"""Kernels as moves see them: those that a source only includes are copied into it, under names of
+their own, and may be written out.
 
 The file that they come from stays as it is. A copy stands in the namespaces of its original and
 differs from it in nothing but its name, so that a move edits it like any kernel of the source, and
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from msgspec.structs import replace
 
@@ -37,16 +39,29 @@ class BroughtIn:
 
     text: str
     origin: Mapping[int, tuple[str, int]]
-    """Lines of the text that are copies, each with its file and the line there."""
+    """Lines of the text that are copies, each with its file and the line there; the file "" is the
+    source."""
     said: str
-    """What was copied, as a sentence."""
+    """What was copied and written out, in sentences."""
+
+    def written(self, text: str, said: str) -> BroughtIn:
+        """With a text in which the same is written in other words, line for line where it can."""
+        before, after = (t.splitlines() for t in (self.text, text))
+        origin = {}
+        for _, first, last, begin, end in SequenceMatcher(None, before, after, False).get_opcodes():
+            for line in range(begin, end):
+                old = min(first + line - begin, max(last - 1, first)) + 1
+                origin[line + 1] = self.origin.get(old, ("", old))
+        return BroughtIn(text, origin, f"{self.said} {said}".strip())
 
     def counted(self, counters: Counters) -> Counters:
         """The counts, at lines of copies where they were at lines of the included files."""
-        at = {f"{file}:{number}": line for line, (file, number) in self.origin.items()}
+        at: dict[Place, int] = {}
+        for line, (file, number) in self.origin.items():
+            at.setdefault((0, f"{file}:{number}") if file else (number, ""), line)
 
         def moved(place: Place) -> int:
-            return at.get(place[1], 0) if not place[0] else place[0]
+            return at.get(place, place[0])
 
         return replace(
             counters,
@@ -70,7 +85,9 @@ class BroughtIn:
 
     def within(self, places: tuple[CodePlace, ...]) -> tuple[CodePlace, ...]:
         """Places as `placed` gives them, in the text."""
-        at = {origin: line for line, origin in self.origin.items()}
+        at: dict[tuple[str, int], int] = {}
+        for line, origin in self.origin.items():
+            at.setdefault(origin, line)
         return tuple(
             CodePlace(at[p.file, p.first], at[p.file, p.last])
             if (p.file, p.first) in at and (p.file, p.last) in at else p
@@ -82,11 +99,9 @@ class BroughtIn:
 
         def moved(match: re.Match[str]) -> str:
             numbers = [int(n) for n in _NUMBER.findall(match[0])]
-            files = {self.origin[n][0] for n in numbers if n in self.origin}
-            if not files:
-                return match[0]
+            files = {self.origin[n][0] for n in numbers if n in self.origin} - {""}
             name = " and ".join(sorted(file.rpartition("/")[2] for file in files))
-            return f"{_NUMBER.sub(self._number, match[0])} of {name}"
+            return _NUMBER.sub(self._number, match[0]) + (f" of {name}" if name else "")
 
         return _LINES.sub(moved, text)
 

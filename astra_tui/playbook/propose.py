@@ -27,6 +27,7 @@ from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import launched_kernels, lets_of, resolved_on_workloads
 from astra_tui.playbook.moves import all_moves
 from astra_tui.playbook.moves.merge import Merge
+from astra_tui.playbook.written_out import written_out
 
 Runs = tuple[tuple[object, ...], ...]
 """What a source runs on each workload of its task: equal parts do the same."""
@@ -110,13 +111,34 @@ class Base:
             return cls(KernelText.read(source), evidence, problem=str(reason))
         if brought is None:
             return cls(KernelText.read(source), evidence)
+        return cls._of_brought(brought, evidence)
+
+    @classmethod
+    def _of_brought(cls, brought: BroughtIn, evidence: Evidence) -> Base:
         counters = evidence.counters and brought.counted(evidence.counters)
         return cls(KernelText.read(brought.text), replace(evidence, counters=counters), brought)
 
+    @cached_property
+    def written_out(self) -> Base | None:
+        """The same with its kernels written out; None where there is nothing to write out."""
+        evidence = self.evidence
+        found = written_out(
+            self.text.text, evidence.included, dependent_launches=evidence.overlaps_launches
+        )
+        if found is None:
+            return None
+        brought = self.brought or BroughtIn(self.text.text, {}, "")
+        return self._of_brought(brought.written(found.text, found.said), evidence)
+
     def ask(self, move: Move) -> Proposal | NotApplicable:
-        """One move's answer; its plan names lines where they are in the source and its files."""
+        """One move's answer; its plan names lines where they are in the source and its files.
+
+        What it does not find in the kernels as they are it may find in those written out.
+        """
         answer = propose(move, self.text, self.evidence, self.runs)
         if isinstance(answer, NotApplicable):
+            if not self.problem and self.written_out is not None:
+                return self.written_out.ask(move)
             reason = self.problem or answer.reason
             return NotApplicable(move.name, self.brought.words(reason) if self.brought else reason)
         return replace(answer, plan=self.brought.placed(answer.plan)) if self.brought else answer

@@ -23,6 +23,8 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.playbook.edits import dedented, indented_lines, pragma_of
 from astra_tui.playbook.invariance import plain_locals
 
+_CHANGES = ("assignment_expression", "update_expression", "call_expression")
+
 
 class NotSliced(Exception):
     """Why a store cannot be told apart from the rest of its loop."""
@@ -140,15 +142,19 @@ def _statements(node: Node) -> list[Node]:
 
 
 def _target(statement: Node) -> str:
-    """The local that an assignment changes, wholly or in part; "" for anything else."""
+    """The local that an assignment changes, wholly or in part, or one of whose functions is called;
+    "" for anything else.
+    """
     inner = named(statement)
-    if not inner or inner[0].type not in ("assignment_expression", "update_expression"):
+    if not inner or inner[0].type not in _CHANGES:
         return ""
     change = inner[0]
-    node = bare(change.child_by_field_name("left") or field(change, "argument"))
+    target = (change.child_by_field_name(name) for name in ("left", "argument", "function"))
+    node = bare(next(n for n in target if n is not None))
     while node.type in ("subscript_expression", "field_expression"):
         node = bare(field(node, "argument"))
-    return text_of(node) if node.type == "identifier" else ""
+    is_function = change.type == "call_expression" and node.parent == change
+    return text_of(node) if node.type == "identifier" and not is_function else ""
 
 
 def written_only(name: str, body: tuple[Node, ...], store: Node) -> list[Node]:

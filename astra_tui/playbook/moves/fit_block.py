@@ -143,8 +143,7 @@ def _grown(kernel: Function, launch: Launch, taken: set[str]) -> _Fitted:
     reason = why_count_matters(kernel, size.value)
     if reason:
         raise _Unsuitable(reason)
-    head = text_of(kernel.node)[: kernel.body.start_byte - kernel.node.start_byte]
-    if "__launch_bounds__" in head:
+    if is_bounded(kernel):
         raise _Unsuitable(f"line {line_of(kernel.node)}: its bounds on blocks were chosen already")
     most, rows = Integer(MAX_THREADS), reduce(lambda a, b: Binary("*", a, b), launch.grid)
     turns = Call("ceil_div", (Call("max", (longest, Integer(1))), most))
@@ -172,6 +171,12 @@ def bounded(kernel: Function) -> Edit:
     """
     start = field(kernel.node, "declarator").start_byte
     return Edit(start, start, f"__launch_bounds__({MAX_THREADS}) ")
+
+
+def is_bounded(kernel: Function) -> bool:
+    """Whether a kernel says how large its blocks may be."""
+    head = text_of(kernel.node)[: kernel.body.start_byte - kernel.node.start_byte]
+    return "__launch_bounds__" in head
 
 
 def _whole_warps(threads: Expression) -> Expression:

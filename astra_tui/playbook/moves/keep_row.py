@@ -22,6 +22,7 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import (
     Expression,
+    Integer,
     Name,
 )
 from astra_tui.model.plan import Counter, Plan, Risk
@@ -51,6 +52,7 @@ from astra_tui.playbook.launching import (
     with_branch,
 )
 from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.moves.fit_block import bounded, is_bounded
 from astra_tui.playbook.moves.store_early import StoreEarly
 from astra_tui.playbook.turns import TURNS, in_place_of, turns_of, unrolled, within
 
@@ -322,9 +324,10 @@ def _rewrite(
     kept = replace(launch, kernel=names.kernel, template_args=(*launch.template_args, names.turns))
     condition = all_of([within(elements, threads, most), *limits])
     plan = with_branch(source.plan, launch, kept, condition, (Let(names.turns.id, count),))
-    text = specialised(
-        source, rows.function, names.kernel, names.count, _edits(source, rows, names)
-    )
+    edits = _edits(source, rows, names)
+    if not isinstance(threads, Integer) and not is_bounded(rows.function):
+        edits.append(bounded(rows.function))
+    text = specialised(source, rows.function, names.kernel, names.count, edits)
     end = rows.function.outer.end_byte
     return source.changed([Edit(end, end, f"\n\n{text}")], plan)
 

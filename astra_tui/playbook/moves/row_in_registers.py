@@ -35,7 +35,7 @@ from astra_tui.playbook.launching import (
     with_branch,
 )
 from astra_tui.playbook.loops import Loop, loops_of
-from astra_tui.playbook.moves.fit_block import bounded
+from astra_tui.playbook.moves.fit_block import bounded, is_bounded
 from astra_tui.playbook.turns import in_place_of, turns_of, unrolled, within
 
 _MOST = 4
@@ -223,8 +223,7 @@ def _rewrite(source: KernelText, row: _Row, bound: Expression, most: int) -> str
         lines = unrolled(source, loop, (turn, count), places)
         before = [declared] if loop == row.loops[0] else []
         edits += in_place_of(source.data, loop, [*before, *lines])
-    head = text_of(row.kernel.node)[: row.kernel.body.start_byte - row.kernel.node.start_byte]
-    if "__launch_bounds__" not in head:
+    if not is_bounded(row.kernel):
         edits.append(bounded(row.kernel))
     text = specialised(source, row.kernel, name, count, edits)
     end = row.kernel.outer.end_byte

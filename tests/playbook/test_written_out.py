@@ -1,0 +1,324 @@
+"""Kernels whose accesses go through vector types: written out, for moves to see what they do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astra_tui.emulator.device import Emulator
+from astra_tui.lab.check.runner import Checker, select_cases
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.upstream import included_texts, task_headers
+from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.model.task import KernelTask, find_task, load_task, upstream_files
+from astra_tui.playbook import Evidence, Proposal, propose_all
+from astra_tui.playbook.included import BroughtIn, bring_in
+from astra_tui.playbook.vector_types import Way, vector_functions
+from astra_tui.playbook.written_out import written_out
+from tests.conftest import OracleHere
+from tests.playbook.path import GPU
+
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
+FUNCTIONS = """\
+  __device__ @& operator[](int i) { return ((@*)&data)[i]; }
+  __device__ const @& operator[](int i) const { return ((const @*)&data)[i]; }
+  __device__ void fill(@ value) { for (int i = 0; i < 8; ++i) (*this)[i] = value; }
+  template <typename A> __device__ void cast_from(const vec<A, 8>& from) {
+    for (int i = 0; i < 8; ++i) (*this)[i] = (@)(float)from[i];
+  }
+"""
+VECTORS = """\
+#pragma once
+#include <stdint.h>
+namespace rows {
+template <typename E, int N> struct vec;
+template <typename A, typename B, int N>
+__device__ void load_as(vec<B, N>& to, const A* from) {
+  if constexpr (std::is_same_v<A, B>) {
+    to.load(from);
+  } else {
+    vec<A, N> other;
+    other.load(from);
+    to.cast_from(other);
+  }
+}
+template <typename A, typename B, int N>
+__device__ void store_as(A* to, const vec<B, N>& from) {
+  if constexpr (std::is_same_v<A, B>) {
+    from.store(to);
+  } else {
+    vec<A, N> other;
+    other.cast_from(from);
+    other.store(to);
+  }
+}
+template <typename E> struct vec<E, 8> {
+  uint4 data;
+@E
+  __device__ void load(const E* from);
+  __device__ void store(E* to) const { *((uint4*)to) = data; }
+  template <typename A> __device__ void cast_load(const A* from) { load_as(*this, from); }
+  template <typename A> __device__ void cast_store(A* to) const { store_as(to, *this); }
+};
+template <typename E> __device__ inline void vec<E, 8>::load(const E* from) {
+  data = *((uint4*)from);
+}
+template <> struct vec<float, 8> {
+  float4 data[8 / 4];
+@float
+  __device__ void load(const float* from) {
+#pragma unroll
+    for (int i = 0; i < 8 / 4; ++i) {
+      data[i] = ((float4*)from)[i];
+    }
+  }
+  __device__ void store(float* to) const {
+    for (int i = 0; i < 8 / 4; ++i) { ((float4*)to)[i] = data[i]; }
+  }
+  template <typename A> __device__ void cast_load(const A* from) { load_as(*this, from); }
+  template <typename A> __device__ void cast_store(A* to) const { store_as(to, *this); }
+};
+template <> struct vec<__nv_fp8_e4m3, 8> {
+  uint2 data;
+@__nv_fp8_e4m3
+  __device__ void load(const __nv_fp8_e4m3* from) { data = *((uint2*)from); }
+  __device__ void store(__nv_fp8_e4m3* to) const { *((uint2*)to) = data; }
+};
+}
+"""
+VECTORS = re.sub(
+    r"^@(\w+)", lambda kind: FUNCTIONS.replace("@", kind[1]).rstrip(), VECTORS, flags=re.M
+)
+ROUNDS = "round_up_div(d, V * num_threads)"
+GUARD = "if ((i * num_threads + thread) * V < d)"
+NORM = f"""\
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <type_traits>
+#include "vec.cuh"
+namespace rows {{
+template <typename A, typename B>
+__device__ constexpr A round_up_div(const A a, const B b) noexcept {{
+  return (a + b - 1) / b;
+}}
+template <uint32_t V, typename T, typename O>
+__global__ void norm_quant(T* __restrict__ input, T* __restrict__ weight, O* __restrict__ output,
+                           const uint32_t d, const uint32_t input_stride,
+                           const uint32_t output_stride, float bias, float* scale, float eps) {{
+  const uint32_t row = blockIdx.x, lane = threadIdx.x, warp = threadIdx.y;
+  const uint32_t num_warps = blockDim.y;
+  const uint32_t thread = lane + warp * 32;
+  const uint32_t num_threads = num_warps * 32;
+  const uint32_t rounds = {ROUNDS};
+  extern __shared__ float sums[];
+  float sum = 0.f;
+#if (__CUDACC_VER_MAJOR__ >= 12 && defined(__CUDA_ARCH__) && (__CUDA_ARCH__ >= 900))
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  const float factor = 1.0f / scale[0];
+  for (uint32_t i = 0; i < rounds; i++) {{
+    vec<T, V> x;
+    x.fill(0.f);
+    {GUARD} {{
+      x.load(input + row * input_stride + i * num_threads * V + thread * V);
+    }}
+#pragma unroll
+    for (uint32_t j = 0; j < V; j++) {{
+      sum += float(x[j]) * float(x[j]);
+    }}
+  }}
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  sums[warp] = sum;
+  __syncthreads();
+  sum = 0.f;
+  for (uint32_t k = 0; k < num_warps; ++k) sum += sums[k];
+  const float root = rsqrtf(sum / float(d) + eps);
+  for (uint32_t i = 0; i < rounds; i++) {{
+    vec<float, V> x;
+    vec<T, V> w;
+    vec<float, V> y;
+    w.fill(0.f);
+    {GUARD} {{
+      x.cast_load(input + row * input_stride + i * num_threads * V + thread * V);
+      w.load(weight + i * num_threads * V + thread * V);
+    }}
+#pragma unroll
+    for (uint32_t j = 0; j < V; j++) {{
+      y[j] = x[j] * root * (bias + float(w[j])) * factor;
+      y[j] = fmaxf(-448.0f, fminf(y[j], 448.0f));
+    }}
+    {GUARD} {{
+      y.cast_store(output + row * output_stride + i * num_threads * V + thread * V);
+    }}
+  }}
+#if (__CUDACC_VER_MAJOR__ >= 12 && defined(__CUDA_ARCH__) && (__CUDA_ARCH__ >= 900))
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}}
+}}
+"""
+WHEN = " and ".join(
+    (
+        *("d % 8 == 0", "aligned(input, 16)", "aligned(weight, 16)", "aligned(output, 8)"),
+        *("stride(input, 0) % 8 == 0", "stride(output, 0) % 8 == 0"),
+    )
+)
+WARPS = "ceil_div(min(1024, d // 8), 32)"
+PASSED = "input, weight, output, d, stride(input, 0), stride(output, 0), weight_bias, scale, eps"
+SOURCE = f"""\
+#include "norm.cuh"
+
+/* @launch
+   when {WHEN}:
+       rows::norm_quant<8, T, float8_e4m3fn> grid=batch_size block=(32, {WARPS}) shared={WARPS} * 4
+           args=({PASSED}) pdl=true
+*/
+"""
+FILE = "upstream/norm.cuh"
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory) -> KernelTask:
+    """The norm with fp8 results, from a small library in place of the package that ships it."""
+    folder = tmp_path_factory.mktemp("kernels") / "norm_quant"
+    left_out = shutil.ignore_patterns("upstream.toml", "yardsticks.toml", "__pycache__")
+    shutil.copytree(find_task("flashinfer_rmsnorm_quant").folder, folder, ignore=left_out)
+    (folder / "baseline.cu").write_text(SOURCE)
+    library = {"norm.cuh": NORM, "vec.cuh": VECTORS}
+    files = upstream_files(library, include=(".",), origin="rows 1.0", licence="MIT")
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return load_task(folder)
+
+
+@pytest.fixture(scope="module")
+def checker(task: KernelTask) -> Iterator[Checker]:
+    with Compiler(upstream=task_headers(task)) as compiler, OracleHere(task) as oracle:
+        yield Checker(task, Emulator(), compiler, oracle)
+
+
+def offered(task: KernelTask, source: str) -> dict[str, Proposal]:
+    evidence = Evidence(task, device=GPU, arch="sm_90a", included=included_texts(task))
+    return {p.plan.move: p for p in propose_all(source, evidence)[0]}
+
+
+def written(kernel: str = NORM, vectors: str = VECTORS, source: str = SOURCE) -> str:
+    """The source with its kernel written out."""
+    included = {FILE: kernel, "upstream/vec.cuh": vectors}
+    brought = bring_in(source, included, "")
+    assert brought is not None
+    found = written_out(brought.text, included, dependent_launches=True)
+    return found.text if found is not None else ""
+
+
+def test_loads_threads_and_loops_are_written_as_they_are_meant() -> None:
+    text = written()
+    for line in (
+        "cudaGridDependencySynchronize();",
+        "const uint32_t row = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;",
+        "const uint32_t thread = threadIdx.x;",
+        "for (uint32_t i = threadIdx.x; i < (d + V - 1) / V; i += blockDim.x) {",
+        "vec<T, V> x = *reinterpret_cast<const vec<T, V>*>(&input[row * input_stride + i * V]);",
+        "vec<T, V> w = *reinterpret_cast<const vec<T, V>*>(&weight[i * V]);",
+        "x.cast_from(x_loaded);",
+        "y_stored.cast_from(y);",
+        "*reinterpret_cast<vec<O, V>*>(&output[row * output_stride + i * V]) = y_stored;",
+        "cudaTriggerProgrammaticLaunchCompletion();",
+        "let warps = ceil_div(min(1024, d // 8), 32)",
+    ):
+        assert line in text
+    for gone in ("asm", "rounds", ".fill(", ".load(", "cast_store", "threadIdx.y"):
+        assert gone not in text
+    again = written_out(text, {FILE: NORM, "upstream/vec.cuh": VECTORS}, dependent_launches=True)
+    assert again is None
+
+
+def test_moves_see_what_is_written_out_and_each_is_correct(checker, task) -> None:
+    path, source = [], SOURCE
+    for _ in range(4):
+        new = next(p for m, p in offered(task, source).items() if m not in path)
+        *_, report = checker.check(new.source, "candidate.cu", select_cases(task, ("*",))[::2])
+        assert isinstance(report, CheckReport)
+        assert report.verdict is CheckVerdict.PASSED, (new.plan.move, report.message)
+        path, source = [*path, new.plan.move], new.source
+    assert path == ["fast_math", "keep_row", "early_loads", "trigger_early"]
+    assert "vec<T, V> weight_early[TURNS];" in source
+    assert "__launch_bounds__(1024) norm_quant_own_kept" in source
+
+
+def test_a_plan_for_what_is_written_out_names_lines_of_the_file(task) -> None:
+    plan = offered(task, SOURCE)["keep_row"].plan
+    lines = NORM.splitlines()
+    assert {p.file for p in plan.places} == {FILE}
+    assert all("for (uint32_t i = 0" in lines[p.first - 1] for p in plan.places)
+    assert "Written out: it waits and triggers" in plan.change
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/ b;", "/ b + 0;"),  # It may be other than the rounds that a row takes.
+        ("float(x[j]) * float(x[j])", "float(x[j]) + 1.f"),
+        ("y[j] = fmax", "sum += y[j]; y[j] = fmax"),
+        ("w.fill(0.f);", "scale[0] = 1.f;"),
+        (GUARD, GUARD.replace(") * V <", ") * V + 1 <")),
+        (GUARD, GUARD.replace("num_threads", "d")),
+    ],
+)
+def test_loops_stay_where_an_idle_thread_might_do_something(old: str, new: str) -> None:
+    changed = NORM.replace(old, new)
+    assert changed != NORM
+    assert "i < rounds" in written(changed)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("data = *((uint4*)from);", "data = *((uint4*)from); data.x = 0;"),
+        ("data = *((uint4*)from);", "data = *((uint4*)(from + 8));"),
+        ("  uint4 data;", "  uint4 data; int more;"),
+        ("struct vec<float, 8>", "struct alignas(32) vec<float, 8>"),
+        ("float4 data[8 / 4];", "float4 data[8 / 2];"),
+        ("data[i] = ((float4*)from)[i];", "data[i] = ((float4*)from)[0];"),
+        ("data = *((uint2*)from);", "data = __ldg((uint2*)from);"),
+    ],
+)
+def test_a_load_that_is_no_plain_copy_is_none(old: str, new: str) -> None:
+    assert vector_functions("vec", {"": VECTORS}) == {way.value: way for way in Way}
+    changed = VECTORS.replace(old, new)
+    assert changed != VECTORS
+    ways = vector_functions("vec", {"": changed})
+    assert not {Way.LOAD, Way.CONVERTING_LOAD} & set(ways.values())
+    assert "x.load(" in written(vectors=changed)
+    assert not vector_functions("vector", {"": VECTORS})
+
+
+def test_calls_that_are_given_memory_hide_nothing_from_a_move(task) -> None:
+    """A load that is not understood keeps the moves away from its loop."""
+    vectors = VECTORS.replace("data = *((uint4*)from);", "data = __ldcs((uint4*)from);")
+    folder_texts = {FILE: NORM, "upstream/vec.cuh": vectors}
+    evidence = Evidence(task, device=GPU, arch="sm_90a", included=folder_texts)
+    proposals, refused = propose_all(SOURCE, evidence)
+    assert "keep_row" not in {p.plan.move for p in proposals}
+    assert "cannot be followed" in next(r.reason for r in refused if r.move == "keep_row")
+
+
+@given(
+    st.lists(st.sampled_from("abcde"), max_size=12), st.lists(st.sampled_from("abcde"), max_size=12)
+)
+def test_each_line_that_is_written_comes_from_a_line(before: list[str], after: list[str]) -> None:
+    origin = {number + 1: ("a.cuh", number + 51) for number in range(len(before))}
+    brought = BroughtIn("\n".join(before), origin, "")
+    found = brought.written("\n".join(after), "")
+    assert set(found.origin) == set(range(1, len(found.text.splitlines()) + 1))
+    if before == after:
+        assert found.origin == origin
