@@ -1,7 +1,7 @@
 """Kernels in a form that moves read: their accesses, threads and loops written out.
 
 What ships loads and stores through functions of vector types, counts its threads in a block of two
-dimensions, and takes a row in rounds that each ask whether the row goes on. Here loads and stores
+dimensions, and takes a row in rounds that each ask whether the row has more. Here loads and stores
 are plain ones of whole vectors, a block has one dimension, and a loop goes over the vectors of a
 row. Nothing else changes, and each step is left out where the code does not say that it holds.
 """
@@ -314,7 +314,7 @@ def _covers(
 
 
 def _check_idle(kernel: Function, loop: Loop, guards: tuple[Node, ...]) -> None:
-    """Whether a thread for which the row does not go on changes nothing that outlives its round:
+    """Whether a thread for which the row has no more changes nothing that outlives its round:
     it writes variables of the round, and adds zeros to others.
     """
     zeros: set[str] = set()
