@@ -47,7 +47,7 @@ from astra_tui.model.task import KernelTask, load_task  # noqa: E402
 from astra_tui.processes.child import Child, child_environment  # noqa: E402
 from astra_tui.rpc import Request  # noqa: E402
 from tests.engine.scripted import run_three_rounds  # noqa: E402
-from tests.quick import write_quick_task  # noqa: E402
+from tests.quick import SMALL_WORKLOAD, write_quick_task  # noqa: E402
 from tests.warm import warm  # noqa: E402
 
 MadeOnce: TypeAlias = Callable[[str, Callable[[Path], object]], Path]
@@ -125,6 +125,13 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
 def quick_task(made_once: MadeOnce) -> KernelTask:
     """silu_and_mul cut down, see `tests/quick.py`."""
     return load_task(made_once("quick", write_quick_task) / "silu_and_mul")
+
+
+@pytest.fixture(scope="session")
+def small_task(made_once: MadeOnce) -> KernelTask:
+    """The same with small sizes alone, for tests that run every workload whole."""
+    folder = made_once("small", lambda f: write_quick_task(f, SMALL_WORKLOAD))
+    return load_task(folder / "silu_and_mul")
 
 
 @pytest.fixture(scope="session")

@@ -227,8 +227,9 @@ def test_on_a_gpu_drafts_run_on_the_emulator_unless_they_are_allowed(
 
 
 def test_a_draft_is_timed_once_it_has_passed(
-    tmp_path: Path, task: KernelTask, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, small_task: KernelTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    task = small_task
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     bench = bench_at(tmp_path / "run", task, seconds=10_000.0)
     gpu = ScriptedLab(task, "cuda:0")

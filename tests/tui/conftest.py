@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
+import textual.app
+import textual.pilot
+from textual.pilot import Pilot
 
 from astra_tui.model.task import KernelTask
 from tests.engine.scripted import ScriptedTeam, three_steps
+from tests.tui.harness import SECONDS, settle
+
+
+@pytest.fixture(autouse=True, scope="package")
+def settled() -> Iterator[None]:
+    """After each key Textual waits twice until this process hardly computes, by its clock: a second
+    where an engine works in it. Here it waits until all that came of the key is done.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (textual.app, textual.pilot):
+            patch.setattr(module, "wait_for_idle", settle)
+        patient = partialmethod(Pilot._wait_for_screen, timeout=SECONDS)
+        patch.setattr(Pilot, "_wait_for_screen", patient)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec
 
 import pytest
 from textual import events
+from textual._context import active_app
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.geometry import Region
@@ -90,6 +91,24 @@ class Touched:
         await desk.press(key)
         await desk.pilot.pause()
         return self
+
+
+async def settle(*_: float) -> None:
+    """Waits until nothing is left that could run at once, and what changed is drawn.
+
+    What a test expects of a timer, a thread or another process, it waits for itself.
+    """
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+    drawn = False
+    while not drawn:
+        for _ in range(2):  # A call from another thread is ready one turn later.
+            await asyncio.sleep(0)
+            while ready:
+                await asyncio.sleep(0)
+        screen = active_app.get().screen
+        drawn = not screen._update_timer._active.is_set()
+        if not drawn:
+            screen._on_timer_update()
 
 
 class Clock:

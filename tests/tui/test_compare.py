@@ -49,8 +49,9 @@ async def comparing(sides: Sides, size: tuple[int, int]) -> AsyncIterator[Desk]:
 
 
 def shown(desk: Desk, selector: str = "#page") -> str:
-    """What a part of the comparison says, in one line."""
-    return " ".join(str(desk.app.screen.query_one(selector).text).split())  # type: ignore[attr-defined]
+    """What a part of the comparison says, in one line; nothing before it is there."""
+    parts = [str(part.text) for part in desk.app.screen.query(selector)]  # type: ignore[attr-defined]
+    return " ".join(" ".join(parts).split())
 
 
 def old_of(desk: Desk) -> str:

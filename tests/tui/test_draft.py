@@ -24,7 +24,7 @@ from astra_tui.tui.screens.draft import DraftScreen
 from astra_tui.tui.screens.form import FormScreen
 from astra_tui.tui.screens.home import HomeScreen
 from tests.drafting.test_answers import SOURCE
-from tests.tui.harness import NARROW, WIDE, Clock, Desk, on_a_loop
+from tests.tui.harness import NARROW, WIDE, Clock, Desk, on_a_loop, settle
 
 
 @contextlib.asynccontextmanager
@@ -59,6 +59,7 @@ async def choose(desk: Desk, words: str) -> None:
 async def submitted(desk: Desk) -> None:
     await desk.press("ctrl+s")
     await desk.until(lambda: isinstance(desk.app.screen, DraftScreen), "the draft")
+    await settle()
     desk.clock.advance(2 * TYPING_PAUSE)
 
 

@@ -472,7 +472,7 @@ def test_it_is_resized_and_hidden_without_losing_its_place() -> None:
         async with opened(pane, WIDE) as pilot:
             await pilot.press("J", "J", "space")
             await pilot.resize_terminal(*NARROW)
-            await pilot.pause()
+            await until(pilot, lambda: pilot.app.screen._compositor.size == NARROW)
             assert pane.lines.rows[pane.lines.cursor] == HeaderRow(2)
             assert any(line.startswith(">[ ] Hunk 3 of 3") for line in screen_lines(pilot))
             pane.display = False
