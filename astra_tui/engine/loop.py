@@ -78,6 +78,7 @@ from astra_tui.model.events import (
     StageBegan,
     StopReason,
     TextStreamed,
+    WorkersSeen,
 )
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import EMULATOR, RunSettings
@@ -85,11 +86,15 @@ from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import BudgetSpent, Team, TeamUnavailable
 from astra_tui.model.verdict import Outcome
+from astra_tui.model.workers import WorkersStatus
 from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.experience import ExperienceStore
 
 if TYPE_CHECKING:
     from astra_tui.workers import Workers
+
+_WORKERS_SECONDS = 0.25
+"""How often it is looked what workers are at."""
 
 MAX_LOST = 2
 """Rounds in a row that may be lost to failures of the model's server."""
@@ -116,6 +121,7 @@ class Engine:
         device = device or DeviceChoice()
         self._device = device
         self._watch: GpuWatch | None = None
+        self._workers = workers
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self.record = Record(store, state, self._events.put_nowait)
         self.desk = PendingQuestions()
@@ -206,6 +212,7 @@ class Engine:
 
     async def _main(self) -> None:
         stop = Stop(StopReason.CANCELLED, "cancelled")
+        showing = asyncio.ensure_future(self._show_workers())
         try:
             self._begin()
             await self.control.supervise(self._session)
@@ -225,6 +232,7 @@ class Engine:
             stop = Stop(StopReason.TROUBLE, f"{type(error).__name__}: {error}")
             raise
         finally:
+            showing.cancel()
             try:
                 await self._end(stop)
             finally:  # On a full disk nothing more is kept, and `run` has to end all the same.
@@ -250,6 +258,15 @@ class Engine:
             self._watch = GpuWatch(facts.uuid, self.record.emit)
             identity = completed(self._watch.start(), facts)
         self.record.emit(DeviceOpened(self._device.name, identity))
+
+    async def _show_workers(self) -> None:
+        shown: WorkersStatus | None = None
+        while self._workers is not None:
+            status = self._workers.status
+            if status != shown:
+                self.record.emit(WorkersSeen(status))
+                shown = status
+            await asyncio.sleep(_WORKERS_SECONDS)
 
     def _quiet(self) -> AbstractContextManager[None]:
         return self._watch.paused() if self._watch is not None else nullcontext()

@@ -29,6 +29,7 @@ from astra_tui.model.events import (
     SessionClosed,
     StopReason,
     Transient,
+    WorkersSeen,
 )
 from astra_tui.present.words import question_words
 from astra_tui.sessions.client import NoListener, ask_welcome
@@ -77,7 +78,8 @@ class Server:
         self._requests = RequestHandler(engine)
         self._followers: set[Peer] = set()
         self._connections: dict[asyncio.Task[None], Peer] = {}
-        self._awaited: dict[str, AnswerAwaited] = {}
+        self._lasting: dict[str, AnswerAwaited | WorkersSeen] = {}
+        """What is passed on and not kept, and what a later follower has to know too."""
         self._last_event = 0.0
         self._was_met = asyncio.Event()
         self._listening: asyncio.Server | None = None
@@ -225,13 +227,13 @@ class Server:
         """From here on the peer gets everything: first the past, then what is broadcast."""
         end = self._tail.end
         peer.send_later(lambda: [recorded_line(line) for line in self._tail.past(end)])
-        for awaited in self._awaited.values():
-            peer.send(encode_message(Passed(awaited)))
+        for lasting in self._lasting.values():
+            peer.send(encode_message(Passed(lasting)))
         self._followers.add(peer)
 
     def _broadcast(self, event: Event) -> None:
         self._last_event = time.monotonic()
-        self._keep_awaited(event)
+        self._keep_lasting(event)
         if isinstance(event, Transient):
             line = encode_message(Passed(event))  # type: ignore[arg-type]
         else:
@@ -239,14 +241,17 @@ class Server:
         for peer in self._followers:
             peer.send(line)
 
-    def _keep_awaited(self, event: Event) -> None:
+    def _keep_lasting(self, event: Event) -> None:
         match event:
             case AnswerAwaited(question):
-                self._awaited[question.id] = event
+                self._lasting[question.id] = event
+            case WorkersSeen():
+                self._lasting["workers"] = event
             case DecisionTaken(decision):
-                self._awaited.pop(decision.question, None)
+                self._lasting.pop(decision.question, None)
             case Paused(interrupted=True):  # The step that asked is gone; the next one asks again.
-                self._awaited.clear()
+                workers = self._lasting.get("workers")
+                self._lasting = {"workers": workers} if workers is not None else {}
 
     # -- no one there ----------------------------------------------------------------------------
 

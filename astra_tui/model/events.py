@@ -34,6 +34,7 @@ from astra_tui.model.settings import RunSettings
 from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Profile, RoundVerdict
+from astra_tui.model.workers import WorkersStatus
 from astra_tui.model.yardsticks import ShippedTimes
 
 SCHEMA_VERSION = 1
@@ -526,6 +527,12 @@ class GpuSampled(Transient, frozen=True, tag="gpu_sampled"):
     sample: GpuSample
 
 
+class WorkersSeen(Transient, frozen=True, tag="workers_seen"):
+    """What workers are at, as often as that changes, up to 4 times a second."""
+
+    status: WorkersStatus
+
+
 class StageBegan(Transient, frozen=True, tag="stage_began"):
     """What is being done for a proposal: "plan", "code", "compile", "check", "sanitize",
     "profile", "time", "sweep", or "hardware" while hardware counters are read.
@@ -560,7 +567,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     BestChanged, RoundClosed, NoteAdded, CaseAdded, CallReserved, ExchangeMade, ToolUsed,
     StepRemembered,
     AutoApprovalSet, Paused, Resumed, ErrorOccurred, SessionClosed, RoundsTimed,
-    SweepAdvanced, GpuSampled,
+    SweepAdvanced, GpuSampled, WorkersSeen,
     StageBegan, AnswerAwaited,
     TextStreamed,
 ]  # fmt: skip

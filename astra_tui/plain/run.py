@@ -11,12 +11,14 @@ from functools import partial
 from astra_tui.model import events
 from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.state import SessionState
+from astra_tui.model.workers import WorkersStatus
 from astra_tui.plain.console import text_lines
 from astra_tui.plain.output import note
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.events import describe
 from astra_tui.present.numbers import seconds
 from astra_tui.present.words import STAGES, prediction_words
+from astra_tui.present.workers import news_lines
 from astra_tui.sessions.timeline import IDLE_SECONDS, LONGEST_WAIT, Timeline, paced
 
 _PROGRESS_EVERY = 10
@@ -75,6 +77,7 @@ class RunLines:
         self._reported = 0
         self._held: list[str] | None = None
         self._sanitized: list[str] = []
+        self._workers = WorkersStatus()
         self._tags = PlanTags()
 
     def hold(self) -> None:
@@ -106,6 +109,9 @@ class RunLines:
                 return f"  {STAGES[event.stage]} ..."
             case events.Sanitized():
                 return self._sanitizer(event)
+            case events.WorkersSeen(status=status):
+                told, self._workers = news_lines(status, self._workers), status
+                return "\n".join(told)
             case events.CheckStarted() | events.WorkloadTimed():
                 self._failed = self._reported = 0
             case events.CaseChecked() if not event.result.outcome.ok:

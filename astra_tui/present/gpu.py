@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
+from astra_tui.model.workers import WorkersStatus
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, seconds, size
 from astra_tui.present.tones import Tone
+from astra_tui.present.workers import summary_words, workers_blocks
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -52,11 +54,14 @@ def _switch(value: bool | None) -> str:
     return "" if value is None else "on" if value else "off"
 
 
-def gpu_line(state: SessionState, samples: Sequence[GpuSample]) -> doc.Line:
-    """The device and its latest reading."""
+def gpu_line(state: SessionState, samples: Sequence[GpuSample], workers: WorkersStatus) -> doc.Line:
+    """The device and its latest reading, or what workers are at."""
     device = state.device
     if state.opened is None:
         return ()
+    if workers.workers:
+        troubled = any(w.trouble for w in workers.workers)
+        return (doc.Badge(summary_words(workers), Tone.CAUTION if troubled else Tone.PLAIN),)
     if device is None or device.device == EMULATOR:
         return ("none: the emulator counts, and gives no times",)
     if device.gpu is None:
@@ -66,8 +71,10 @@ def gpu_line(state: SessionState, samples: Sequence[GpuSample]) -> doc.Line:
     return f"{device.gpu.name}  ", doc.Badge(", ".join(readings) or "no readings", Tone.DIM)
 
 
-def gpu_blocks(state: SessionState, samples: Sequence[GpuSample], width: int) -> list[doc.Block]:
-    """Who the device is, how it does, and the versions that results depend on.
+def gpu_blocks(
+    state: SessionState, samples: Sequence[GpuSample], workers: WorkersStatus, width: int
+) -> list[doc.Block]:
+    """Who the device is, how it does, what workers are at, and the versions that results depend on.
 
     Readings of the last minute are drawn as bars, on a page `width` wide.
     """
@@ -80,13 +87,18 @@ def gpu_blocks(state: SessionState, samples: Sequence[GpuSample], width: int) ->
         facts = {"device": state.device_name, **gpu_facts(gpu), "timed": timed}
         blocks: list[doc.Block] = [doc.pairs(facts)]
         blocks += doc.paragraphs(*(f"not told: {what}: {why}" for what, why in gpu.missing.items()))
-        blocks.append(doc.Section("Now", "", tuple(_samples(samples, width - 30))))
+        if not workers.workers:
+            blocks.append(doc.Section("Now", "", tuple(_samples(samples, width - 30))))
     else:
         blocks = [doc.pairs({"device": state.device_name})]
         blocks += doc.paragraphs(
             "The emulator runs on the CPU: there is no clock, power or temperature to watch, and "
             "nothing it says is a time. It counts memory traffic exactly; see Profile."
         )
+    if workers.workers:
+        at_work = doc.Section("Workers", "", tuple(workers_blocks(workers)))
+        device = doc.Section("Device", "", tuple(blocks))
+        blocks = [at_work, device]
     return [*blocks, doc.Section("Versions", "", (versions,))]
 
 

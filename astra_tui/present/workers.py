@@ -36,17 +36,33 @@ def status_lines(status: WorkersStatus) -> tuple[str, ...]:
     return summary_words(status), *(f"  {worker_words(w)}" for w in status.workers)
 
 
+def news_lines(status: WorkersStatus, before: WorkersStatus) -> tuple[str, ...]:
+    """A line for each that came, went, proved itself or met trouble since."""
+    known = {w.name: _lasting(w) for w in before.workers}
+    here = {w.name for w in status.workers}
+    told = [worker_words(w) for w in status.workers if known.get(w.name) != _lasting(w)]
+    return *told, *(f"{name}: it is gone" for name in known if name not in here)
+
+
+def _lasting(worker: WorkerStatus) -> tuple[object, ...]:
+    return worker.kind, worker.uuid, worker.proven, worker.trouble, worker.left_out
+
+
 def workers_blocks(status: WorkersStatus) -> list[doc.Block]:
     """A row for each, and what waits."""
     rows: list[doc.Row] = []
     for worker in status.workers:
-        gpu = f"{worker.kind} {_short(worker.uuid)}" if worker.kind else ""
-        said = f"left out: {worker.trouble}" if worker.left_out else _said(worker)
-        tone = Tone.CAUTION if worker.trouble else Tone.PLAIN
-        rows.append((worker.name, gpu, doc.Badge(said, tone)))
+        kind = worker.kind.removeprefix("NVIDIA ")
+        did = count(worker.done) if worker.done else ""
+        now: doc.Cell = ", ".join(worker.doing) or "idle"
+        if worker.trouble:
+            what = "left out: " if worker.left_out else "".join(f"{d}; " for d in worker.doing)
+            now = doc.Badge(f"{what}{worker.trouble}", Tone.CAUTION)
+        rows.append((worker.name, kind, worker.proven, did, now))
     waiting = [f"{count(number)} {_WAITS[use]}" for use, number in status.waiting.items()]
     told = [f"Waiting: {', '.join(waiting)}."] if waiting else []
-    return [doc.table(("", "", ""), rows), *doc.paragraphs(*told)]
+    table = doc.table(("worker", "GPU", "A/A tells", "jobs", "now"), rows)
+    return [table, *doc.paragraphs(*told)]
 
 
 _WAITS = {

@@ -38,11 +38,13 @@ from astra_tui.model.events import (
     SweepAdvanced,
     TextStreamed,
     VerdictReached,
+    WorkersSeen,
     WorkloadTimed,
 )
 from astra_tui.model.fold import ImpossibleEvent, apply
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import SessionState
+from astra_tui.model.workers import WorkersStatus
 from astra_tui.sessions.journal_lines import Record
 from astra_tui.sessions.journal_reader import recorded_cases
 from astra_tui.tui.app_io import TICK
@@ -178,6 +180,7 @@ class Presenter:
         self._rounds_timed: dict[str, RoundsTimed] = {}
         self._sweep = ""
         self._samples: deque[GpuSample] = deque(maxlen=SAMPLES)
+        self._workers = WorkersStatus()
 
     async def run(self) -> None:
         """Shows views until the source ends."""
@@ -232,6 +235,7 @@ class Presenter:
             rounds_timed=tuple(self._rounds_timed.values()),
             sweep=self._sweep,
             samples=tuple(self._samples),
+            workers=self._workers,
         )
         return self._with_cases(view)
 
@@ -339,3 +343,5 @@ class Presenter:
                 self._rounds_timed.pop(timing.workload, None)
             case GpuSampled(sample=sample):
                 self._samples.append(sample)
+            case WorkersSeen(status=status):
+                self._workers = status

@@ -13,6 +13,7 @@ from astra_tui.model.events import CodeWritten, ExchangeMade, RoundsTimed, Stage
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.tuning import SweptCandidate
+from astra_tui.model.workers import WorkersStatus
 from astra_tui.present.events import describe
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.journal_lines import Record
@@ -63,6 +64,8 @@ class View(msgspec.Struct, frozen=True):
     """How far the sweep that runs is."""
     samples: tuple[GpuSample, ...] = ()
     """The latest readings of NVML, oldest first."""
+    workers: WorkersStatus = WorkersStatus()
+    """What workers are at, where the run has some."""
     without_cases: str = ""
     """Why the chosen candidate has no results of cases although it was checked, in words."""
 

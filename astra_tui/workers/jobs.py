@@ -79,12 +79,12 @@ class Served:
         """What a request has its worker do."""
         asked = msgspec.convert(request, self.requests)
         if isinstance(asked, Time):
-            return f"timing {asked.source.file} against {asked.base.file}"
+            return f"timing {_stem(asked.source)} vs {_stem(asked.base)}"
         if isinstance(asked, Judge):
             return f"judging {Path(asked.folder).name}"
         what = _WORDS.get(type(asked), "working")
         source = getattr(asked, "source", None)
-        return f"{what} {source.file}" if source is not None else what
+        return f"{what} {_stem(source)}" if source is not None else what
 
     def proof(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """The A/A timing that a GPU takes before a timing: the base against itself."""
@@ -97,6 +97,10 @@ class Served:
             return None
         made: dict[str, Any] = msgspec.to_builtins(Time(base, base))
         return made
+
+
+def _stem(source: NamedSource) -> str:
+    return Path(source.file).stem
 
 
 _WORDS: dict[type, str] = {

@@ -366,6 +366,7 @@ class Pool:
             return False
         proven, reason = proven_by(answer)
         if reason:
+            reason = f"{reason} ({member.kind}, {member.gpu})"
             self._change(self.roster.exclude(member.name, reason))
             return False
         proved = self.roster.prove(member.address, proven)

@@ -106,7 +106,7 @@ def test_timings_go_to_gpus_that_tell_half_a_percent_apart(task: KernelTask) -> 
         proof, *timed = did(seen, uuid)
         assert proof == "A/A timing"
         assert timed
-        trouble = [n for n, words in enumerate(timed) if words == "timing 41.cu against 50.cu"]
+        trouble = [n for n, words in enumerate(timed) if words == "timing 41 vs 50"]
         assert all(timed[n + 1 :][:1] in ([], ["A/A timing"]) for n in trouble)
     assert did(seen, GPUS["noisy"].uuid) == ["A/A timing"]
     assert sum(did(seen, uuid).count("A/A timing") for uuid in good) == 3, (

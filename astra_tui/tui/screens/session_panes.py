@@ -181,10 +181,12 @@ class SessionPanes(Screen[None], inherit_bindings=False):
 
     def show_facts(self) -> None:
         """Tests and GPU in a line each, where there is room for more than one pane; the GPU's only
-        where its own does not stay. They come and go with the width alone: panes keep their sizes.
+        where its own does not stay, and always with workers. They come and go with the width alone:
+        panes keep their sizes.
         """
         view, count = self.view, len(self.shown)
-        shown = {"tests": count > 1, "gpu": 1 < count <= len(LEFT) + 1}
+        has_workers = view is not None and bool(view.workers.workers)
+        shown = {"tests": count > 1, "gpu": has_workers or 1 < count <= len(LEFT) + 1}
         for name, line in (("tests", tests_line), ("gpu", gpu_line)):
             bar = self.query_one(f"#{name}-line", BarLine)
             bar.display = shown[name]

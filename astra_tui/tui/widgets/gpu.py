@@ -10,8 +10,9 @@ from astra_tui.tui.widgets.pane import Pane
 
 
 def gpu_line(view: View) -> Line:
-    """The device and its latest reading, in one line."""
-    return (Span(" GPU    ", Tone.DIM), *toned(gpu.gpu_line(view.state, view.samples)))
+    """The device and its latest reading, or all workers, in one line."""
+    told = gpu.gpu_line(view.state, view.samples, view.workers)
+    return (Span(" GPU    ", Tone.DIM), *toned(told))
 
 
 class GpuPane(Pane):
@@ -21,14 +22,17 @@ class GpuPane(Pane):
     HELP = (
         "The device on which candidates run. On a GPU: clock, power, temperature, utilisation "
         "and memory from NVML over the last minute, reasons for throttling, and other processes. "
-        "Nothing is sampled while replays are timed. On the emulator there is nothing to watch."
+        "Nothing is sampled while replays are timed. On the emulator there is nothing to watch. "
+        "Of a run on workers: what each does, how much it did, what its A/A timing tells apart, "
+        "and why one is left out."
     )
 
     def part(self, view: View) -> tuple[object, ...]:
-        """The device and its latest reading."""
+        """The device, its latest reading, and the workers."""
         last = view.samples[-1] if view.samples else None
-        return (view.state.opened, view.state.device, last, view.state.usage.gpu_seconds)
+        state = view.state
+        return (state.opened, state.device, last, view.workers, state.usage.gpu_seconds)
 
     def draw(self, view: View, page: Page) -> None:
         """Who it is, how it does, and the versions that results depend on."""
-        page.blocks(gpu.gpu_blocks(view.state, view.samples, page.width))
+        page.blocks(gpu.gpu_blocks(view.state, view.samples, view.workers, page.width))
