@@ -16,8 +16,6 @@ from tests.sessions.samples import whole_session
 FIRST = WorkerStatus(
     "gpu0", "NVIDIA H200", "GPU-3f2a1b9c-0000", ("timing a vs b",), 14, 61.2, "0.11%"
 )
-    "gpu0", "NVIDIA H200", "GPU-3f2a1b9c-0000", ("timing a vs b",), 14, 61.2, "0.11%"
-)
 SECOND = WorkerStatus("gpu1", "NVIDIA H100", "GPU-77aa1b9c-0000")
 NOISY = WorkerStatus("gpu2", trouble="its A/A timing tells no less than 3.84%", left_out=True)
 STATUS = WorkersStatus((FIRST, SECOND, NOISY), {"alone": 2, "cpu": 14})
