@@ -82,7 +82,10 @@ def retrieve(
         alike = _likeness(limits, _words(f"{one.bottleneck} {one.title}"))
         return same, alike, one.gpu == gpu, one.time
 
-    latest = {(e.operator, e.gpu, e.title, e.change, e.outcome): e for e in _by_time(known)}
+    latest = {
+        (e.operator, e.gpu, e.title, e.change, e.outcome): e
+        for e in sorted(known, key=lambda e: e.time)
+    }
     fitting = [(fit(one), one) for one in latest.values()]
     near = [pair for pair in fitting if pair[0][0] >= LEAST_LIKE or pair[0][1] >= LEAST_LIKE]
     return tuple(one for _, one in sorted(near, key=lambda p: p[0], reverse=True)[:count])
@@ -102,10 +105,6 @@ def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
     """Words in common, as a share of the shorter text's."""
     least = min(len(one), len(other))
     return len(one & other) / least if least else 0.0
-
-
-def _by_time(known: Iterable[Experience]) -> list[Experience]:
-    return sorted(known, key=lambda one: one.time)
 
 
 class PredictionRecord(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from enum import Enum
 from typing import NoReturn
 
@@ -93,7 +92,7 @@ class _Checker:
             **dict.fromkeys(PLAN_TYPES, Kind.TYPE),
             **dict.fromkeys(scope.dims, Kind.INTEGER),
             **dict.fromkeys(scope.tensors, Kind.TENSOR),
-            **_scalar_kinds(scope.scalars),
+            **{n: Kind.FLOAT if d.is_float else Kind.INTEGER for n, d in scope.scalars.items()},
             **dict.fromkeys(TRUTH_VALUES, Kind.TRUTH),
             ELEMENT_TYPE: Kind.TYPE,
             NULL: Kind.POINTER,
@@ -320,10 +319,6 @@ class _Checker:
         if not isinstance(first, Name) or self.kind(first) is not Kind.TENSOR:
             self.fail(f"the first value of {call.function}() is a tensor argument", first.place)
         return first.id
-
-
-def _scalar_kinds(scalars: Mapping[str, DType]) -> dict[str, Kind]:
-    return {n: Kind.FLOAT if d.is_float else Kind.INTEGER for n, d in scalars.items()}
 
 
 def _operators(expression: Expression) -> set[str]:

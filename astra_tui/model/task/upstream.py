@@ -112,7 +112,8 @@ def parse_upstream(text: str, file: Path) -> Upstream:
         place = Place(int(line[1])) if line else Place()
         raise TaskError(f"not valid TOML: {error}", file=str(file), place=place) from None
     top = Table(data, (), str(file), text)
-    package = _package(top)
+    table = top.table("package", required=False)
+    package = take_pin(table, table.take("name", str)) if table.data else None
     found = Upstream(
         origin=_said(top, "origin", str(package) if package else None),
         licence=_said(top, "licence", package.licence if package else None),
@@ -199,11 +200,6 @@ def _day(entry: Table) -> date:
         return date.fromisoformat(text)
     except ValueError:
         entry.fail(f"{text[:80]!r} is no day", "released", 'write: released = "2026-10-15"')
-
-
-def _package(top: Table) -> Pin | None:
-    table = top.table("package", required=False)
-    return take_pin(table, table.take("name", str)) if table.data else None
 
 
 def _said(top: Table, key: str, default: str | None) -> str:
