@@ -274,7 +274,8 @@ async def start_engine(request: RunRequest) -> Ready:
             process.terminate()
             raise
         finally:
-            _reap_later(process)
+            # Without that it would look alive, after its end, to those who ask.
+            threading.Thread(target=process.wait, daemon=True).start()
 
 
 def _spawn(errors: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -316,11 +317,6 @@ def _not_started(process: subprocess.Popen[bytes], errors: IO[bytes]) -> EngineN
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - _LAST_WORDS))
     words = errors.read().decode(errors="replace").strip()
     return EngineNotStarted(f"the engine process {how} before it was ready", hint=words)
-
-
-def _reap_later(process: subprocess.Popen[bytes]) -> None:
-    """Takes note of the engine's end, without which it would look alive to those who ask."""
-    threading.Thread(target=process.wait, daemon=True).start()
 
 
 def environment_differences(folder: Path, device: str) -> tuple[Difference, ...]:

@@ -72,7 +72,8 @@ class Flaw(msgspec.Struct, frozen=True):
 
     def describe(self) -> str:
         """As in "sessions/x/journal.jsonl:7: message"."""
-        return f"{self.file}:{self.line}: {self.message}" if self.line else _whole(self)
+        line = f":{self.line}" if self.line else ""
+        return f"{self.file}{line}: {self.message}"
 
 
 class TrustVerdict(StrEnum):
@@ -434,7 +435,3 @@ def _is_utf8(content: bytes) -> bool:
 def _is_left_over(name: str) -> bool:
     """Half a file that was not yet renamed when its writer was killed; nothing reads it."""
     return Path(name).name.startswith(".")
-
-
-def _whole(flaw: Flaw) -> str:
-    return f"{flaw.file}: {flaw.message}"

@@ -68,7 +68,8 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = (), environment: Mapping[str, str] | None = None):
         variables = os.environ if environment is None else environment
         known = [*secrets, *_secrets_of(variables)]
-        spellings = {s for secret in known if _is_secret(secret) for s in _spellings(secret)}
+        long = (secret for secret in known if len(secret.strip()) >= SHORTEST_SECRET)
+        spellings = {s for secret in long for s in _spellings(secret)}
         # Longest first: a secret that begins with another one must go as a whole.
         longest_first = sorted(spellings, key=lambda s: (-len(s), s))
         self._given = re.compile("|".join(map(re.escape, longest_first))) if spellings else None
@@ -106,10 +107,6 @@ def _secrets_of(variables: Mapping[str, str]) -> list[str]:
         for name, value in variables.items()
         if any(word in name.upper() for word in _SECRET_NAMES)
     ]
-
-
-def _is_secret(text: str) -> bool:
-    return len(text.strip()) >= SHORTEST_SECRET
 
 
 def _spellings(secret: str) -> set[str]:

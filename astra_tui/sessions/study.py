@@ -110,7 +110,7 @@ def study_row(
         plans=outcomes.total(),
         outcomes=dict(outcomes),
         candidates=len(written),
-        wrong=sum(map(_is_wrong, written)),
+        wrong=sum(c.check is not None and c.check.verdict is CheckVerdict.FAILED for c in written),
         not_compiled=sum(c.compilation is not None and not c.compilation.ok for c in written),
     )
 
@@ -137,10 +137,6 @@ def _written(state: SessionState) -> list[CandidateState]:
     attempts = (a for r in state.rounds for p in r.proposals for a in p.attempts)
     hashes = {a.candidate: None for a in attempts if isinstance(a, CodeWritten)}
     return [state.candidate(hash_) for hash_ in hashes]
-
-
-def _is_wrong(candidate: CandidateState) -> bool:
-    return candidate.check is not None and candidate.check.verdict is CheckVerdict.FAILED
 
 
 def _counters(states: Sequence[SessionState], workload: str = "") -> dict[str, SeedMean | None]:
