@@ -116,19 +116,19 @@ class ExportChecks:
             Format.PATCH: [("patch applies with git", self._patch)],
             Format.CPP: [
                 ("launches of the host code", self._cpp_host),
-                ("compiled by nvcc", self._nvcc),
-                ("run on the GPU", self._cpp_run),
+                ("compiled by nvcc", lambda: self._build([f"{self._name}.cu"])),
+                ("run on the GPU", lambda: self._run("cpp", self._built())),
             ],
             Format.TORCH: [
                 ("launches of the host code", self._python_host),
                 ("fake kernel", self._fake),
-                ("run on the GPU", self._torch_run),
-                (_COMPILED, self._torch_compiled),
+                ("run on the GPU", lambda: self._run("torch", self._package)),
+                (_COMPILED, lambda: self._run("torch", self._package, compiled=True)),
             ],
             Format.TVM_FFI: [
                 ("launches of the host code", self._cpp_host),
                 ("compiled by nvcc", self._tvm_build),
-                ("run on the GPU", self._tvm_run),
+                ("run on the GPU", lambda: self._run("tvm-ffi", self._built())),
             ],
         }
         found: ExportStep | None = None
@@ -275,12 +275,6 @@ class ExportChecks:
             lambda: cpp_answers(self.subject, self.draft, self.scratch, compiler, calls)
         )
 
-    def _nvcc(self) -> str:
-        return self._build([f"{self._name}.cu"])
-
-    def _cpp_run(self) -> str:
-        return self._run("cpp", self._built())
-
     def _built(self) -> Path:
         if not self._library().is_file():
             raise _NotHere("it was not built")
@@ -329,12 +323,6 @@ class ExportChecks:
             raise _Failed(str(error)) from None
         return f"shapes and types of the outputs right for {count} cases"
 
-    def _torch_run(self) -> str:
-        return self._run("torch", self._package)
-
-    def _torch_compiled(self) -> str:
-        return self._run("torch", self._package, compiled=True)
-
     # -- TVM-FFI ---------------------------------------------------------------------------------
 
     def _tvm_build(self) -> str:
@@ -346,9 +334,6 @@ class ExportChecks:
         library = Path(libinfo.find_libtvm_ffi())
         options = [*includes, f"-L{library.parent}", "-ltvm_ffi"]
         return self._build([f"{self._name}.cu", f"{self._name}_tvm_ffi.cc"], options)
-
-    def _tvm_run(self) -> str:
-        return self._run("tvm-ffi", self._built())
 
 
 def _outcome(name: str, step: Callable[[], str]) -> ExportStep:

@@ -39,7 +39,7 @@ from astra_tui.model.launch.plan import (
     Verbatim,
 )
 from astra_tui.model.launch.scope import ELEMENT_TYPE, NULL
-from astra_tui.model.task import Argument, KernelTask
+from astra_tui.model.task import KernelTask
 from astra_tui.model.task.dims import dim_sources
 
 _IN = "    "
@@ -76,8 +76,10 @@ def contract_words(task: KernelTask) -> dict[str, Any]:
 
 def python_plan(task: KernelTask, plan: LaunchPlan) -> str:
     """A module with a function `plan` that says what a call launches."""
-    types = {a.name: _type(a) for a in task.tensors} | {w.name: w.dtype for w in plan.workspaces}
-    writer = _PlanWriter(types, {ELEMENT_TYPE, *_declared(plan), *task.dims})
+    types = {a.name: a.dtype.value if a.dtype else ELEMENT_TYPE for a in task.tensors}
+    types |= {w.name: w.dtype for w in plan.workspaces}
+    declared = {d.name for d in plan.declarations if not isinstance(d, Workspace)}
+    writer = _PlanWriter(types, {ELEMENT_TYPE, *declared, *task.dims})
     scalars = [a.name for a in task.scalars]
     used = names_of_plan(plan)
     lines = [
@@ -214,16 +216,8 @@ class _PlanWriter:
         return python_expression(expression)
 
 
-def _type(argument: Argument) -> str:
-    return argument.dtype.value if argument.dtype else ELEMENT_TYPE
-
-
 def _types(names: set[str]) -> list[str]:
     return sorted(name for name in PLAN_TYPES if name in names)
-
-
-def _declared(plan: LaunchPlan) -> set[str]:
-    return {d.name for d in plan.declarations if not isinstance(d, Workspace)}
 
 
 def _list(expressions: Iterable[Expression]) -> str:
