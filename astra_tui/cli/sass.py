@@ -107,7 +107,8 @@ def _only(
     wanted: str, versions: Sequence[_Version], diff: SassDiff | None
 ) -> tuple[list[_Version], SassDiff | None]:
     """What is about one kernel; with a diff, its counterpart stays too. Raises UserError."""
-    names = {k.name for v in versions for k in v.disassembly.kernels if _is_named(k.name, wanted)}
+    names = {k.name for v in versions for k in v.disassembly.kernels}
+    names = {name for name in names if wanted in (name, _template(name))}
     if not names and all(v.compilation.ok for v in versions):
         known = [_template(k.name) for v in versions for k in v.disassembly.kernels]
         raise UserError(
@@ -123,10 +124,6 @@ def _only(
         )
         diff = SassDiff(pairs, only_before, only_after)
     return [_with_kernels(v, names) for v in versions], diff
-
-
-def _is_named(kernel: str, wanted: str) -> bool:
-    return wanted in (kernel, _template(kernel))
 
 
 def _template(kernel: str) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -250,7 +250,7 @@ def _entry(task: KernelTask, yardstick: Yardstick, packages: Packages) -> Yardst
         package=pin.name,
         version=pin.version,
         released=pin.released.isoformat(),
-        age_days=(_today() - pin.released).days,
+        age_days=(datetime.now(UTC).date() - pin.released).days,
         licence=pin.licence,
         home=_home(packages, pin),
         arch=yardstick.arch,
@@ -271,10 +271,6 @@ def _home(packages: Packages, pin: Pin) -> str:
         return Archive(pin, packages.place_of(pin)).origin().home if packages.has(pin) else ""
     except UserError:
         return ""
-
-
-def _today() -> date:
-    return datetime.now(UTC).date()
 
 
 def _unserved(

@@ -84,10 +84,6 @@ def _of_hunk(constraint: Constraint, base: Version, new: Version) -> Ruling:
     return Ruling(constraint, text, Compliance.BROKEN, Judge.RULE, why, line)
 
 
-def _same_words(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple(words)
-
-
 def _renamed(words: Sequence[str]) -> tuple[str, ...]:
     """Words with names numbered in the order of their first use; what the language means stays."""
     numbers: dict[str, str] = {}
@@ -100,7 +96,7 @@ def _renamed(words: Sequence[str]) -> tuple[str, ...]:
 def _find(
     words: Sequence[str],
     wanted: Sequence[str],
-    form: Callable[[Sequence[str]], tuple[str, ...]] = _same_words,
+    form: Callable[[Sequence[str]], tuple[str, ...]] = tuple,
 ) -> int:
     """Where a run of words begins in others, -1 for nowhere; both compared in a form."""
     target, size = form(wanted), len(wanted)

@@ -136,7 +136,8 @@ class AstraApp(AppBase, inherit_bindings=False):
             self.call_after_refresh(self.guard.moved)
         if isinstance(event, events.Key) and event is not self._key:
             self._key = event  # It comes again where no widget took it.
-            is_typing = self._is_typing()
+            focused = self.focused
+            is_typing = isinstance(focused, Input) or getattr(focused, "takes_text", False)
             is_letter = event.character is not None and event.character.isalpha()
             if is_letter and not is_typing and self.guard.just_typed:
                 self.guard.stray_letter()
@@ -159,9 +160,6 @@ class AstraApp(AppBase, inherit_bindings=False):
             return False
         screen.say_not_taken(f"{visible_inline(event.key)} is no key here")
         return True
-
-    def _is_typing(self) -> bool:
-        return isinstance(self.focused, Input) or getattr(self.focused, "takes_text", False)
 
     # -- leaving ---------------------------------------------------------------------------------
 

@@ -80,8 +80,5 @@ def binding_ids(app: type[App[Any]]) -> frozenset[str]:
         app, CompareScreen, DraftScreen, HomeScreen, SessionScreen, AskField, CodePane, CodeView,
         DiffLines, LinesView, PlanPane, RowsView, SourceLines, SourcePane,
     )  # fmt: skip
-    return frozenset(b.id for owner in owners for b in _bindings(owner) if b.id)
-
-
-def _bindings(owner: type[DOMNode]) -> Iterable[Binding]:
-    return (b for b in owner.BINDINGS if isinstance(b, Binding))
+    bindings = (b for owner in owners for b in owner.BINDINGS if isinstance(b, Binding))
+    return frozenset(b.id for b in bindings if b.id)

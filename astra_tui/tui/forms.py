@@ -79,13 +79,9 @@ def _parameter_field(parameter: Parameter) -> Field:
     return Field(
         _PARAMETER + parameter.name,
         parameter.name.replace("_", " "),
-        _listed(parameter.chosen),
+        ", ".join(map(str, parameter.chosen)),
         options,
     )
-
-
-def _listed(values: tuple[Choice, ...]) -> str:
-    return ", ".join(map(str, values))
 
 
 def _settings(values: Mapping[str, str], before: Plan) -> dict[str, Choice | tuple[Choice, ...]]:

@@ -291,7 +291,8 @@ class Answering:
             if isinstance(error, AnswerRefused) and error.errors:
                 self._show_errors(answer, error)
                 error = _first_of(error)
-            self._refused(explain(error))
+            self._app.report(explain(error))
+            self._reopen()
             self._changed()
 
         self._requests.answer(answer, taken, refused)
@@ -330,11 +331,6 @@ class Answering:
             return True
         self._app.say(MEANWHILE)
         return False
-
-    def _refused(self, error: UserError) -> None:
-        """The engine did not take an answer."""
-        self._app.report(error)
-        self._reopen()
 
     def _reopen(self) -> None:
         """The question waits as before."""

@@ -260,15 +260,11 @@ def ask_what_to_compare(screen: SessionPanes) -> None:
 async def compare(app: AppBase, first: CandidateRef, second: CandidateRef) -> None:
     """Reads both sides and shows them; what cannot be read is shown as a notice."""
     try:
-        sides = await asyncio.to_thread(_read, first, second)
+        sides = await asyncio.to_thread(lambda: (read_side(*first), read_side(*second)))
     except UserError as error:
         app.report(error)
         return
     app.push_screen(CompareScreen(sides))
-
-
-def _read(first: CandidateRef, second: CandidateRef) -> Sides:
-    return read_side(*first), read_side(*second)
 
 
 def comparables(state: SessionState) -> Iterator[Comparable]:

@@ -18,7 +18,6 @@ from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.citations import COUNTED, check_citation
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import ExchangeMade, ToolUsed
-from astra_tui.model.plan import Citation
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.sessions.client import EngineClient
 from astra_tui.sessions.folder import read_blob
@@ -324,7 +323,7 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         self._left = view.choice, view.following
         self.profile_pane.point_at(reading, view.base.hash)
         self.choose(place)
-        if _is_of_lines(event.citation):
+        if event.citation.lines and event.citation.metric in COUNTED:
             self.show_line(event.citation.lines[0].first)
             self.app.say(reading.describe())
         else:
@@ -339,7 +338,3 @@ class SessionPanes(Screen[None], inherit_bindings=False):
         self.profile_pane.point_at(None, "")
         self.choose(None if was_following else choice)
         self.bring("plan")
-
-
-def _is_of_lines(citation: Citation) -> bool:
-    return bool(citation.lines) and citation.metric in COUNTED
