@@ -24,7 +24,7 @@ from astra_tui.drafting.folding import combined
 from astra_tui.drafting.host_launches import HostLaunch
 from astra_tui.drafting.instances import Template
 from astra_tui.drafting.launching import HostCode, Sizes
-from astra_tui.drafting.polynomial import Atom, Polynomial, from_expression
+from astra_tui.drafting.polynomial import Polynomial, from_expression
 from astra_tui.drafting.reading import KernelFunction, SourceText, host_template_of
 from astra_tui.drafting.structures import Member
 from astra_tui.drafting.template_arguments import (
@@ -262,7 +262,8 @@ def _blocks_along(axis: int, accesses: list[Access], sizes: Sizes) -> Expression
     """How many blocks cover the limit of a guarded sum over this axis; else a size of its own."""
     for access in accesses:
         for total, limit in access.bounds:
-            factors = {f for m, f in total.terms.items() if any(_is_block(a, axis) for a in m)}
+            of_block = ((f, a) for m, f in total.terms.items() for a in m if a.kind == "block")
+            factors = {f for f, a in of_block if a.axis == axis}
             above = plan_expression(limit.text())
             if len(factors) != 1 or above is None or not all(a.is_size for a in limit.atoms()):
                 continue
@@ -271,10 +272,6 @@ def _blocks_along(axis: int, accesses: list[Access], sizes: Sizes) -> Expression
                 return above if factor == 1 else Call("ceil_div", (above, Integer(factor)))
     name = ("rows", "blocks_y", "blocks_z")[axis]
     return Name(sizes.leaves.get(name) or sizes.add(name, name))
-
-
-def _is_block(atom: Atom, axis: int) -> bool:
-    return atom.kind == "block" and atom.axis == axis
 
 
 def limits(parts: tuple[Expression, ...]) -> tuple[Polynomial, ...]:

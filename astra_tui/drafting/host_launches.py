@@ -275,7 +275,8 @@ def definition_at(name: str, site: Node, function: Node) -> Node | None:
             found = node.child_by_field_name("right")
         elif not target and variable in text_of(node) and _is_visible(node, around):
             found = dict(initialised(node)).get(name, found)
-    return found or _member_value(name, function)
+    # Or a constant of the class around it: `static constexpr auto kernel =`.
+    return found or class_constants(function).get(name)
 
 
 @lru_cache(maxsize=16)
@@ -289,11 +290,6 @@ def _set_in(function: Node) -> tuple[tuple[Node, str], ...]:
         for node in of_type(function, "declaration", "assignment_expression")
         if node.type == "declaration" or _assigned(node)
     )
-
-
-def _member_value(name: str, function: Node) -> Node | None:
-    """The value of a constant of the class around a function: `static constexpr auto kernel =`."""
-    return class_constants(function).get(name)
 
 
 def class_constants(function: Node) -> dict[str, Node]:

@@ -250,7 +250,8 @@ def _by_callers(
         place = (parameters if is_argument else template).index(launch.kernel)
         if caller is None or caller == function or place >= len(given):
             continue
-        kernel = _expression_of(given[place])
+        # Read again: a name among template arguments was read like a type.
+        kernel = parse_expression(text_of(given[place]))
         found = resolved_kernel(kernel, call, caller, by_name) if kernel is not None else None
         if found is not None:
             passed = dict(zip(parameters, arguments_of(call), strict=False))
@@ -273,11 +274,6 @@ def _unpacked(arguments: Sequence[Node], rest: Sequence[Node]) -> Iterator[Node]
             yield from rest
         else:
             yield argument
-
-
-def _expression_of(argument: Node) -> Node | None:
-    """A template argument as an expression: a name among them reads like a type."""
-    return parse_expression(text_of(argument))
 
 
 # -- functions -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.pin import Pin, normalised
 from astra_tui.model.task import upstream_files
-from astra_tui.packages import NO_LICENCE, Archive, Packages, licence_in
+from astra_tui.packages import NO_LICENCE, Packages, licence_in
 from astra_tui.packages.pip import Progress
 
 Watch = Callable[[str], Progress]
@@ -253,7 +253,8 @@ def _of_index(name: str, version: str, packages: Packages, watch: Watch) -> Sour
         watch(f"unpacking {pin.file}")
         folder = packages.unpacked(archive, {*SUFFIXES, PYTHON})
         if Project([folder]).has_kernels:
-            _remember(archive.pin)
+            pin = archive.pin
+            _cache().put(_key(pin.name, pin.version), msgspec.msgpack.encode(pin))
             return SourceTree(
                 f"{name}=={version}",
                 folder,
@@ -262,7 +263,7 @@ def _of_index(name: str, version: str, packages: Packages, watch: Watch) -> Sour
                 archive.pin.licence,
                 folder,
                 archive.pin,
-                _package_notices(archive),
+                archive.read_all(archive.origin().licence_files),
             )
         tried.append(pin.file)
         home = archive.origin().home or home
@@ -284,20 +285,12 @@ def _pins(name: str, version: str, packages: Packages, watch: Watch) -> Iterator
     yield from packages.listed(name, version)
 
 
-def _remember(pin: Pin) -> None:
-    _cache().put(_key(pin.name, pin.version), msgspec.msgpack.encode(pin))
-
-
 def _cache() -> ContentCache:
     return ContentCache("pins")
 
 
 def _key(name: str, version: str) -> str:
     return content_key(normalised(name), version)
-
-
-def _package_notices(archive: Archive) -> dict[str, bytes]:
-    return archive.read_all(archive.origin().licence_files)
 
 
 def _of_installed(name: str) -> SourceTree:

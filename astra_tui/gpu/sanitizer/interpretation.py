@@ -213,8 +213,5 @@ def _merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         key = (finding.kind, *place, finding.kernel, words)
         first.setdefault(key, finding)
         counts[key] = counts.get(key, 0) + finding.lanes
-    return tuple(_counted(finding, counts[key]) for key, finding in first.items())
-
-
-def _counted(finding: Finding, lanes: int) -> Finding:
-    return msgspec.structs.replace(finding, lanes=lanes)
+    replace = msgspec.structs.replace
+    return tuple(replace(finding, lanes=counts[key]) for key, finding in first.items())

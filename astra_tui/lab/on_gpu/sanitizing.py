@@ -130,7 +130,8 @@ class _Gate:
         if found.verdict is SanitizerVerdict.FOUND and len(cases) > 1:
             singly = (self._run(tool, [case]) for case in cases)
             found = next((r for r in singly if r.verdict is SanitizerVerdict.FOUND), found)
-        return _lasting(found, self._version, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        return msgspec.structs.replace(found, version=self._version, seconds=seconds)
 
     def _run(self, tool: SanitizerTool, cases: list[WatchedCase]) -> SanitizerReport:
         options = ["--tool", tool.value, *_COMMON, *_OF_TOOL[tool]]
@@ -178,11 +179,6 @@ def _problems(run: WatchedRun, cases: int, log: Log) -> Iterator[str]:
     if log.errors is None:
         words = "; ".join(record.head for record in log.records[:3])
         yield "the tool wrote no summary" + (f": {words}" if words else "")
-
-
-def _lasting(report: SanitizerReport, version: str, seconds: float) -> SanitizerReport:
-
-    return msgspec.structs.replace(report, version=version, seconds=seconds)
 
 
 def sanitize_source(

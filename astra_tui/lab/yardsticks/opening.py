@@ -30,7 +30,6 @@ from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.task.yardstick import (
     KERNEL,
     Generated,
-    Leaf,
     MachineCode,
     OutOfReach,
     ParameterType,
@@ -227,7 +226,7 @@ class _Opener:
         headers = package_headers(
             self.packages, package, code.text, code.include, given, self.progress
         )
-        names = {_plan_name(d): _cpp_name(code.kernel, d) for d in code.dtypes}
+        names = {_plan_name(d): _T.sub(d.cuda, code.kernel) for d in code.dtypes}
         types = dict.fromkeys(d.header for d in code.dtypes if d.header)
         flags = (*(f"--pre-include={header}" for header in types), *code.flags)
         built = self.compiler.build(
@@ -278,7 +277,8 @@ class _Opener:
         offset, size = yardstick.places()[-1] if yardstick.parameters else (0, 0)
         nulls = yardstick.nulls
         parameters = tuple(
-            _parameter(leaf, number in nulls) for number, leaf in enumerate(yardstick.leaves())
+            replace(_NULL if n in nulls else _PARAMETERS[leaf.type], offset=leaf.offset)
+            for n, leaf in enumerate(yardstick.leaves())
         )
         return CompiledKernel(name, built.symbols[name], parameters, offset + size, _NO_RESOURCES)
 
@@ -288,17 +288,9 @@ def _words(variant: Variant) -> str:
     return ", ".join([*([variant.dtype.value] if variant.dtype else []), *constants])
 
 
-def _parameter(leaf: Leaf, is_null: bool) -> Parameter:
-    return replace(_NULL if is_null else _PARAMETERS[leaf.type], offset=leaf.offset)
-
-
 def _plan_name(dtype: DType) -> str:
     """What a yardstick's plan calls its kernel for an element type."""
     return f"{KERNEL}<{dtype.cuda}>"
-
-
-def _cpp_name(kernel: str, dtype: DType) -> str:
-    return _T.sub(dtype.cuda, kernel)
 
 
 def _sizes(places: tuple[tuple[int, int], ...]) -> str:
