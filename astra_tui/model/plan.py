@@ -124,7 +124,7 @@ class Measurement(msgspec.Struct, frozen=True, omit_defaults=True):
     answer: str
 
     def describe(self) -> str:
-        """As in "compare base r2.1 16x4096"."""
+        """As in "compare base with r2.1 on 16x4096"."""
         return f"{self.tool} {self.subject}".strip()
 
 

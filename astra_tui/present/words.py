@@ -349,7 +349,7 @@ def selection_words(selection: Selection | None) -> tuple[str, ...]:
         told.append(f"decided by {selection.workload}")
     if selection.places:
         told.append(f"caused by {places_words(selection.places)}")
-    told += [f"measured: {one.describe()}" for one in selection.measured]
+    told += [f"rests on: {one.describe()}" for one in selection.measured]
     return tuple(told)
 
 

@@ -49,6 +49,8 @@ WANTED = os.environ.get("ASTRA_TUI_LIVE_MODEL", "")
 PYTHON = os.environ.get("ASTRA_TUI_LIVE_PYTHON", sys.executable)
 ANSWER = 100
 """Tokens at most in a run: the model often continues until it is stopped."""
+NEVER = 86_400.0
+"""Seconds until a call is given up: none that a busy machine reaches."""
 SERVE = ROOT / "benchmarks" / "small_model_server.py"
 
 pytestmark = pytest.mark.skipif(
@@ -63,7 +65,9 @@ class Live:
     url: str
 
     def endpoint(self) -> Endpoint:
-        return Endpoint(self.url, Secret(""), timeouts=Timeouts(connect=5, silence=600, total=1200))
+        return Endpoint(
+            self.url, Secret(""), timeouts=Timeouts(connect=60, silence=NEVER, total=NEVER)
+        )
 
 
 @pytest.fixture(scope="module")

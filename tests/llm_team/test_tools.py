@@ -256,8 +256,8 @@ def test_a_draft_is_timed_once_it_has_passed(
     assert task.workloads[0].name in timed
     # What a profiling agent has timed was accepted, and is charged as all timings are.
     assert unaccepted.startswith("error: it did not pass its check, which comes after its diff")
-    assert compared.startswith("m1: base against base, counted on the emulator:")
-    assert "base against base on " in compared
+    assert compared.startswith("m1: base against base on ")
+    assert "\nbase against base, counted on the emulator: " in compared
     assert f"workload {name}: " in compared
     used = bench.record.state.usage
     assert used.tools_used == 5
@@ -283,7 +283,7 @@ def test_a_profiler_chooses_what_is_measured(
             "m1: kernel silu", "measure", candidate="base", shape="tokens=3, d=64",
             counters="requests, sectors", first=1, last=60,
         ),
-        calls("m2: base, counted", "compare", first="baseline", second="base", workload=""),
+        calls("m2: base on tokens=3", "compare", first="baseline", second="base", workload=""),
         reply("m3: base against baseline", selected("lost", measured=["m9"]), times=1),
         reply("there is no measurement 'm9'", chosen),
         *QUIET,
@@ -300,7 +300,9 @@ def test_a_profiler_chooses_what_is_measured(
     told = [ran.opened.journal.get(u.answer) for u in used]
     assert told[0].startswith("error: there is no candidate 'bass' to measure")
     assert told[1].startswith("error: there is no counter 'speed'")
-    assert "tokens=3,d=64 (counted with tokens = 3, d = 64;" in told[3]
+    assert told[3].startswith(
+        "base on tokens=3,d=64 (counted on the emulator with tokens = 3, d = 64;"
+    )
     assert "\n    line " in told[3]
     assert "baseline" in told[4]
     assert "(baseline " in told[4]
@@ -308,16 +310,16 @@ def test_a_profiler_chooses_what_is_measured(
     assert [m.answer for m in given.selection.measured] == [u.answer for u in used[3:]]
     # The planner sees it with where it is from, and so do all who look.
     asked = [ran.opened.journal.get(e.request) for e in ran.of(ExchangeMade) if e.purpose == "plan"]
-    assert "measured for this in round 2, compare baseline base all workloads:" in asked[-1]
+    assert "measured for this in round 2, compare baseline with base on all workloads:" in asked[-1]
     assert told[4].splitlines()[1] in asked[-1]
     assert "measured for this" not in asked[0]
     words = describe(given)
     assert words is not None
-    assert words.words.endswith("; measured: compare baseline base all workloads")
+    assert words.words.endswith("; rests on: compare baseline with base on all workloads")
     session = read_session(tmp_path / "run")
     assert session.state.digest() == ran.state.digest()
     shown = as_markdown(compose(session))
-    assert "compare baseline base all workloads" in shown
+    assert "compare baseline with base on all workloads" in shown
     assert told[4].splitlines()[1] in shown
 
 

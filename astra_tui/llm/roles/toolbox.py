@@ -243,7 +243,7 @@ class Toolbox:
     async def _measure(self, arguments: Json) -> str:
         name, shape = str(arguments["candidate"]), " ".join(str(arguments["shape"]).split())
         first, last = (int(arguments[key]) for key in ("first", "last"))
-        where = f" lines {first} to {last}" if first else ""
+        where = f", lines {first} to {last}" if first else ""
 
         async def measure() -> str:
             counters = counters_named(str(arguments["counters"]))
@@ -252,10 +252,11 @@ class Toolbox:
             if first and not lines:
                 raise UserError(f"{name} has no lines {first} to {last}")
             profiles = await self._profiles(candidate, shape)
-            told = (measured_lines(w, counters, lines) for w in profiles)
-            return "\n".join([f"{name}, counted on the emulator:", *chain.from_iterable(told)])
+            told = (measured_lines(name, w, counters, lines) for w in profiles)
+            return "\n".join(chain.from_iterable(told))
 
-        return await self._use("measure", f"{name} {shape or 'all workloads'}{where}", measure)
+        subject = f"{name} on {shape or 'all workloads'}{where}"
+        return await self._use("measure", subject, measure)
 
     async def _profiles(self, candidate: KnownCandidate, shape: str) -> tuple[WorkloadProfile, ...]:
         """What was counted of a candidate on some workloads, or is now on another shape."""
@@ -271,17 +272,22 @@ class Toolbox:
         async def compare() -> str:
             old, new = self._candidate(first), self._candidate(second)
             before = {w.workload: w.counters for w in _on(old.profile, workload)}
-            lines = [f"{second} against {first}, counted on the emulator:"]
-            lines += [
-                f"workload {w.workload}: {_compared(w.counters, before[w.workload], first)}"
-                for w in _on(new.profile, workload)
-            ]
+            after = {w.workload: w.counters for w in _on(new.profile, workload)}
+            lines: list[str] = []
             if self.turn.may_compare_times:
                 timing = await self.turn.compare_times(old.hash, new.hash, tuple(before))
                 lines += time_lines(second, timing, first)
+            sums = add_counters(after.values()), add_counters(before.values())
+            lines.append(
+                f"{second} against {first}, counted on the emulator: {_compared(*sums, first)}"
+            )
+            lines += [
+                f"workload {name}: {_compared(counters, before[name], first)}"
+                for name, counters in after.items()
+            ]
             return "\n".join(lines)
 
-        subject = f"{first} {second} {workload or 'all workloads'}"
+        subject = f"{first} with {second} on {workload or 'all workloads'}"
         return await self._use("compare", subject, compare)
 
     async def _read_hardware(self, arguments: Json) -> str:
@@ -294,7 +300,7 @@ class Toolbox:
                 raise UserError("it needs one workload")
             return hardware_text(await self.turn.read_hardware(candidate.hash, workload))
 
-        return await self._use("read_hardware", f"{name} {workload}", read)
+        return await self._use("read_hardware", f"{name} on {workload}", read)
 
     async def _disassemble(self, arguments: Json) -> str:
         name = str(arguments["draft"])
@@ -465,12 +471,13 @@ def _on(profile: Profile, workload: str) -> list[WorkloadProfile]:
 
 
 def measured_lines(
-    profile: WorkloadProfile, counters: tuple[str, ...], lines: range
+    name: str, profile: WorkloadProfile, counters: tuple[str, ...], lines: range
 ) -> Iterator[str]:
     """Some counters of a candidate on one shape, then line by line."""
-    dims = ", ".join(f"{name} = {size}" for name, size in profile.dims.items())
+    dims = ", ".join(f"{dim} = {size}" for dim, size in profile.dims.items())
     yield (
-        f"{profile.workload} (counted with {dims}; {profile.blocks} blocks of {profile.threads} "
+        f"{name} on {profile.workload} (counted on the emulator with {dims}; {profile.blocks} "
+        f"blocks of {profile.threads} "
         f"threads in full size): {_chosen_counters(profile.counters, counters)}"
     )
     for number in lines:
