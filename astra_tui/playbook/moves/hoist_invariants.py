@@ -79,7 +79,7 @@ class HoistInvariants:
     summary = "compute once, before the loop, what every iteration repeats"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 18
+    priority = 20
     gain = (1.0, 1.01)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
