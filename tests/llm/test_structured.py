@@ -27,6 +27,7 @@ from astra_tui.llm import (
 from astra_tui.llm.messages import AnswerSchema
 from astra_tui.llm.roles import testing
 from astra_tui.llm.roles.planning import PlanningAnswer
+from astra_tui.llm.roles.profiling import ProfilingAnswer
 from astra_tui.llm.roles.reviewing import ReviewAnswer
 from astra_tui.llm.schemas import answer_schema
 from astra_tui.llm.structured import InvalidAnswer, read_answer
@@ -253,7 +254,15 @@ class Described(msgspec.Struct, frozen=True):
     tree: Annotated[Tree, msgspec.Meta(description="of itself")]
 
 
-ANSWERS = (PlanningAnswer, testing.TestingAnswer, ReviewAnswer, Idea, Tree, Described)
+ANSWERS = (
+    PlanningAnswer,
+    ProfilingAnswer,
+    testing.TestingAnswer,
+    ReviewAnswer,
+    Idea,
+    Tree,
+    Described,
+)
 """Every type that a role asks for, and some that are harder."""
 
 

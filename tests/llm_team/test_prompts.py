@@ -18,7 +18,7 @@ from astra_tui.gpu.timing.intervals import CONFIDENCE
 from astra_tui.lab.on_gpu.opening import completed
 from astra_tui.llm.roles.coding import coding_prompt
 from astra_tui.llm.roles.conversation import MAX_REMEMBERED, OneAgent, SeparateAgents
-from astra_tui.llm.roles.facts import device_text, measured_text, task_text
+from astra_tui.llm.roles.facts import device_text, goal_text, measured_text, task_text
 from astra_tui.llm.roles.moves import OfferedMoves
 from astra_tui.llm.roles.planning import planning_prompt
 from astra_tui.llm.roles.profiling import profiling_prompt
@@ -203,6 +203,12 @@ def test_the_goal_is_what_decides_on_the_device(task: KernelTask) -> None:
     assert f"({100 * MIN_DIFFERENCE:.1f} %, or more" in timed
     assert f"more than {100 * LARGEST_LOSS:.0f} % slower" in timed
     assert "no times" not in timed
+    assert "Weights" not in timed
+    first, *others = task.workloads
+    heavy = replace(task, workloads=(replace(first, weight=3.0), *others, replace(first, name="b")))
+    weighed = " ".join(goal_text(brief_of(heavy, profile_of(), gpu=H200)).split())
+    assert "of the weighted geometric mean speedup" in weighed
+    assert f"Weights of the workloads: {first.name} 3" in weighed
     assert "fewer global-memory sectors" not in timed
     for role in (Role.PLANNING, Role.PROFILING, Role.CODING):
         assert "NVIDIA H200 (sm_90), 132 multiprocessors; 140 GiB of memory" in on_gpu[role], role

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from string import Template
 
 from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
 from astra_tui.model.citations import check_citations
@@ -15,7 +16,7 @@ from astra_tui.model.plan import Plan, places_words
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
 from astra_tui.model.team import Brief, Reading, SecondParent, Tried
-from astra_tui.model.timing import Timing, TimingVerdict
+from astra_tui.model.timing import Timing, TimingVerdict, mean_name
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.model.yardsticks import BEST, ShapeTimes, ShippedTimes
 
@@ -87,7 +88,14 @@ def profile_text(profile: Profile | None) -> str:
 
 def goal_text(brief: Brief) -> str:
     """What makes a version better where this session runs."""
-    return prompt_text("goal_times" if brief.gpu else "goal_counts").rstrip()
+    if not brief.gpu:
+        return prompt_text("goal_counts").rstrip()
+    weights = {w.name: w.weight for w in brief.task.workloads}
+    mean = mean_name(weights.values())
+    listed = ", ".join(f"{name} {weight:g}" for name, weight in weights.items())
+    weighed = f" Weights of the workloads: {listed}." if mean == mean_name((1, 2)) else ""
+    text = Template(prompt_text("goal_times")).substitute(mean=mean, weighed=weighed)
+    return text.rstrip()
 
 
 def device_text(brief: Brief) -> str:
