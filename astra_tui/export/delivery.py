@@ -26,6 +26,7 @@ from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.author import AuthorKind
 from astra_tui.model.check import Case
 from astra_tui.model.digest import short
+from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
 from astra_tui.model.export import ExportStep, Framework
 from astra_tui.model.launch.scope import Bindings
@@ -41,6 +42,9 @@ LARGEST = 1 << 22
 MOST_SHAPES = 220
 MORE_ROWS = (3, 32, 128)
 """Rows of a case of the proof, in addition to those that the checks try."""
+
+VECTOR_BYTES = 16
+"""What the operators of frameworks load at once."""
 
 OUTSIDE_EVERY = 12
 """One in so many shapes is also called outside of the guard."""
@@ -63,9 +67,9 @@ class Target:
     """Templates of every operator."""
     tried: str = ""
     """What of it was never run, where that is known."""
-    any_base: bool = True
-    """Whether its own operator takes tensors whose base is off the alignment of vectors. Where it
-    does not, it ends the process's CUDA context, and no proof calls it so."""
+    any_alignment: bool = True
+    """Whether its own operator takes tensors whose base or rows lie off the alignment of vectors.
+    Where it does not, it ends the process's CUDA context, and no proof calls it so."""
     own: str = ""
     """Whose operators calls outside the guard get, where that is not the title."""
     plugins: str = ""
@@ -107,7 +111,7 @@ TARGETS: Mapping[Framework, Target] = {
         ),
         use="{api}({arguments})  # as before",
         shared=("_flashinfer",),
-        any_base=False,
+        any_alignment=False,
     ),
     Framework.SGLANG: Target(
         title="SGLang",
@@ -121,7 +125,7 @@ TARGETS: Mapping[Framework, Target] = {
         use="# a model that is made now uses it: layers keep what they chose at their first call",
         plugins="sglang.srt.plugins",
         shared=("_sglang",),
-        any_base=False,
+        any_alignment=False,
         tried=_NOT_ON_A_GPU,
     ),
     Framework.VLLM: Target(
@@ -227,8 +231,8 @@ class Adapter:
         task = self.task
         works = [_case(workload) for workload in task.workloads]
         cases = list(proof_cases(self.subject))
-        if not self.target.any_base:
-            cases = [c for c in cases if not any(offset for *_, offset in c["tensors"].values())]
+        if not self.target.any_alignment:
+            cases = [c for c in cases if all(map(_on_vectors, c["tensors"].values()))]
         shapes = [c["tensors"][name][1] for c in (*cases,) for name in _results(task)]
         return {
             "module": self.target.module,
@@ -352,6 +356,15 @@ def proof_cases(subject: Subject) -> Iterator[dict[str, Any]]:
             found = _described(task, case, layouts_of(task, case))
             if max(math.prod(t[1]) for t in found["tensors"].values()) <= LARGEST:
                 yield from _outside_of(found, [a.name for a in task.tensors if a.is_read])
+
+
+def _on_vectors(tensor: Sequence[Any]) -> bool:
+    """Whether its memory starts with it, and rows lie apart by multiples of their widest vector."""
+    dtype, shape, strides, offset = tensor
+    if offset or not shape or strides[-1] != 1:
+        return not offset
+    vector = math.gcd(VECTOR_BYTES // DType(dtype).size, shape[-1])
+    return not any(stride % vector for stride in strides[:-1])
 
 
 def _outside_of(case: dict[str, Any], read: Sequence[str]) -> Iterator[dict[str, Any]]:
