@@ -1,6 +1,7 @@
 """On a machine with one GPU or two: sweeps and a study by workers, and whether they agree.
 
-    python benchmarks/gpu_workers.py [--task silu_and_mul] [--seeds 2] [--seconds 150] [--out FILE]
+    python benchmarks/gpu_workers.py [--task silu_and_mul] [--workloads 2] [--seeds 2]
+        [--seconds 150] [--out FILE]
 
 One sweep of a task's tuned kernel without workers, one by a worker for each GPU, and with two GPUs
 one by both; then a study by one worker, and by two. Writes what each sweep found, for how long
@@ -62,12 +63,13 @@ def main() -> None:
     parser.add_argument("--task", default=gpu.TASKS[0], choices=gpu.TASKS)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--share", type=float, default=0.1)
+    parser.add_argument("--workloads", type=int, default=2, help="of a sweep: 2 to 4")
     parser.add_argument("--seconds", type=float, default=150.0, help="when a study is cut")
     parser.add_argument("--out", type=Path, default=Path("gpu_workers.json"))
     parser.add_argument("--part", help="what one of the processes does: for the script itself")
     options = parser.parse_args()
     if options.part:
-        print(json.dumps(asyncio.run(part(options.part, options.task, options.share))))
+        print(json.dumps(asyncio.run(part(options))))
         return
     begun = time.monotonic()
     found = gpus()[:2]
@@ -112,10 +114,10 @@ def workers_of(found: list[str]) -> dict[str, list[str]]:
 def in_process(part: str, visible: list[str], options: argparse.Namespace) -> dict[str, Any]:
     """What a process of this script finds that sees some GPUs, or why it did not end well."""
     command = [sys.executable, __file__, "--part", part, "--task", options.task]
+    command += ["--share", str(options.share), "--workloads", str(options.workloads)]
     ended = subprocess.run(
-        [*command, "--share", str(options.share)], env=seeing(visible), capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+        command, env=seeing(visible), capture_output=True, text=True, check=False
+    )
     if ended.returncode:
         return {"failed": ended.stderr[-4000:]}
     told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
@@ -130,14 +132,15 @@ def seeing(visible: list[str]) -> dict[str, str]:
 # -- sweeps ----------------------------------------------------------------------------------------
 
 
-async def part(name: str, task: str, share: float) -> dict[str, Any]:
+async def part(options: argparse.Namespace) -> dict[str, Any]:
     """What one process does: a sweep, or two files timed against each other."""
-    what, _, rest = name.partition(" ")
+    what, _, rest = options.part.partition(" ")
+    task = options.task
     if what == "compare":
         base, candidate = (NamedSource(Path(f).read_text(), Path(f).name) for f in rest.split())
         lab = Lab(find_task(task), DEVICE)
         try:
-            return told_of(await time_pair(lab, base, candidate, WORKLOADS[task]))
+            return told_of(await time_pair(lab, base, candidate, names_of(options)))
         finally:
             lab.close()
     seen: list[dict[str, Any]] = []
@@ -154,21 +157,28 @@ async def part(name: str, task: str, share: float) -> dict[str, Any]:
         workers = None
         if rest != "one process":
             workers = stack.enter_context(open_workers(WorkersAsked(), changed))
-        return {**await swept(task, share, workers), "a_a": seen}
+        return {**await swept(options, workers), "a_a": seen}
 
 
-async def swept(name: str, share: float, workers: Workers | None) -> dict[str, Any]:
+def names_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """Workloads of a sweep: the largest, and the first of the others."""
+    *others, largest = WORKLOADS[options.task]
+    return (*others[: options.workloads - 1], largest)
+
+
+async def swept(options: argparse.Namespace, workers: Workers | None) -> dict[str, Any]:
     """A sweep, once every process is there and every GPU has told what it can tell apart."""
-    task, space = find_task(name), swept_space(find_task(name))
+    task = find_task(options.task)
+    space, names = swept_space(task), names_of(options)
     lab = Lab(task, DEVICE, seed=SEED, workers=workers)
-    named = [w for w in task.workloads if w.name in WORKLOADS[name]]
+    named = [w for w in task.workloads if w.name in names]
     sources, began = space.sources(), time.monotonic()
     own = NamedSource(sources[0][1], "own.cu")
     try:
         first = [time_pair(lab, own, own, (named[0].name,)) for _ in range(lab.timings_at_once)]
         await asyncio.gather(*first)
         begun = time.monotonic()
-        tuned = await tune(lab, space, sources, named, share)
+        tuned = await tune(lab, space, sources, named, options.share)
         ended = time.monotonic()
     finally:
         lab.close()
