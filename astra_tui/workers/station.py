@@ -172,7 +172,8 @@ class Station:
     def _take(self, key: _Key, job: Job) -> tuple[Child, bool]:
         """A process for a job, and whether it is a new one."""
         with self._lock:
-            place = next((i for i, (k, *_) in enumerate(self._idle) if k == key), None)
+            fit = [i for i, (k, *_) in enumerate(self._idle) if k == key]
+            place = fit[-1] if fit else None  # The last one: few have hold of a GPU so.
             if place is None:
                 child = Child(job.module, job.arguments)
             else:
