@@ -25,7 +25,7 @@ from environment import RESULTS, describe
 from textual.app import App, ComposeResult
 
 from astra_tui.tui.text.document import document_of
-from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.diff.diff_pane import DiffPane
 from astra_tui.tui.widgets.diff.rows import DiffView
 
 SCREEN = (140, 40)

@@ -116,7 +116,11 @@ REASONS = {
     "export/templates/eager_silu_and_mul.py": COPIED,
     "gpu/process/main.py": PROCESS,
     "model/author.py": "plans, decisions and notes share it; every other file would bring in more",
+    "emulator/faults.py": "all of the emulator raises these; any other file would bring in more",
+    "gpu/tools.py": "the Python side of tools.cu, next to it",
     "model/roles.py": "events, teams and the loop share it; their files would bring in more",
+    "model/verdict_thresholds.py": "looked for by name; their readers are in four rooms",
+    "playbook/tolerance.py": "several moves share it, and nothing else",
     "processes/exit_with_parent.py": "every child process loads it first",
     "tui/widgets/gpu.py": "a pane: one file each",
 }

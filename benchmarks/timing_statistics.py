@@ -23,7 +23,7 @@ from environment import RESULTS, ROOT, describe
 
 sys.path.insert(0, str(ROOT))
 
-from astra_tui.gpu.timing import verdict
+from astra_tui.gpu.timing import stopping
 from astra_tui.gpu.timing.intervals import Floats, median_interval
 from astra_tui.gpu.timing.overall import geometric_mean
 from astra_tui.gpu.timing.pairing import mirrored_log_ratios
@@ -82,7 +82,7 @@ def intervals(trials: int) -> dict[str, Any]:
 
 
 def verdicts(
-    machine: Machine, slower: float, trials: int, limit: int = verdict.ROUND_LIMIT
+    machine: Machine, slower: float, trials: int, limit: int = stopping.ROUND_LIMIT
 ) -> dict[str, Any]:
     """Whole measurements, with extension, of a candidate that takes (1 + slower) times as long."""
     random = np.random.default_rng(SEED)
@@ -101,7 +101,7 @@ def verdicts(
     }
 
 
-VERDICTS = tuple(verdict.TimingVerdict)
+VERDICTS = tuple(stopping.TimingVerdict)
 
 
 def half_width_after_100(noise: float, trials: int) -> float:
@@ -129,17 +129,17 @@ def power(trials: int) -> list[dict[str, Any]]:
 @contextmanager
 def stretched(factor: float) -> Iterator[None]:
     """With another stretch of the intervals that end a measurement early."""
-    usual, verdict.STRETCH = verdict.STRETCH, factor
+    usual, stopping.STRETCH = stopping.STRETCH, factor
     try:
         yield
     finally:
-        verdict.STRETCH = usual
+        stopping.STRETCH = usual
 
 
 def looks(trials: int) -> dict[str, Any]:
     """A difference of exactly the threshold, where every decision is an error, by the stretch."""
     table = {}
-    for factor in (1.0, verdict.STRETCH, 2.0):
+    for factor in (1.0, stopping.STRETCH, 2.0):
         with stretched(factor):
             table[f"stretch {factor}"] = verdicts(Machine(noise=NOISES[0]), 0.003, trials)
     return table

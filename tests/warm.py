@@ -48,7 +48,7 @@ _PROGRAM = (
 )
 """What commands load when they run, of `astra_tui`, besides all that is in `cli`."""
 
-_WITH_TORCH = ("astra_tui.export.child", "astra_tui.lab.check.oracle_worker")
+_WITH_TORCH = ("astra_tui.export.artefact_process", "astra_tui.lab.check.oracle_worker")
 _WITHOUT_TORCH = (
     "astra_tui",
     "astra_tui.engine",

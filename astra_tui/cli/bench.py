@@ -178,7 +178,7 @@ def _rounds_timed(progress: Progress, hashes: Sequence[str]) -> RoundsTimed:
 
 
 def _options(protocol: str, energy: bool) -> Protocols:
-    from astra_tui.gpu.timing.verdict import LOOKS
+    from astra_tui.gpu.timing.stopping import LOOKS
     from astra_tui.lab.on_gpu.measuring import Options as Protocols
 
     if protocol == "paper":  # The paired rounds are still needed to see that the GPU is sound.
@@ -195,7 +195,7 @@ def _wrong_when_timed(timing: Timing) -> bool:
 
 def _comparisons(wanted: _Wanted, timings: Iterable[Timing]) -> tuple[BenchComparison, ...]:
     from astra_tui.cli.answers import BenchComparison
-    from astra_tui.gpu.timing.verdict import minimum_detectable
+    from astra_tui.gpu.timing.stopping import minimum_detectable
 
     base, *candidates = (str(file) for file, _ in wanted.sources)
     return tuple(

@@ -192,7 +192,7 @@ class Commands(click.Group):
 def command(
     summary: str, more: str, *parameters: click.Parameter
 ) -> Callable[[Callable[[Options], int]], Command]:
-    """Makes the command of a module from its `run`; `summary` is in `commands.py` as well."""
+    """Makes the command of a module from its `run`; `summary` is in `command_list.py` as well."""
 
     def made(run: Callable[[Options], int]) -> Command:
         return Command(

@@ -200,7 +200,7 @@ def _part(settings: Mapping[str, int], part: Part) -> TunedPart:
 
 
 def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
-    from astra_tui.gpu.timing.verdict import minimum_detectable
+    from astra_tui.gpu.timing.stopping import minimum_detectable
     from astra_tui.present.document import pairs
     from astra_tui.present.timing import CaveatMarks, Names, timing_blocks
 

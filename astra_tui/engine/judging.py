@@ -7,14 +7,8 @@ from msgspec.structs import replace
 from astra_tui.model.occupancy import H100_MULTIPROCESSORS
 from astra_tui.model.plan import Counter
 from astra_tui.model.timing import WRONG_OUTPUT, Timing, TimingVerdict
-from astra_tui.model.verdict import (
-    MIN_OCCUPANCY,
-    Comparison,
-    Outcome,
-    Profile,
-    RoundVerdict,
-    WorkloadProfile,
-)
+from astra_tui.model.verdict import Comparison, Outcome, Profile, RoundVerdict, WorkloadProfile
+from astra_tui.model.verdict_thresholds import MIN_OCCUPANCY
 
 _KEY_NAMES = ("sectors", "requests", "warp instructions")
 

@@ -18,7 +18,8 @@ from astra_tui.model.launch.expression import Expression
 from astra_tui.model.settings import SearchKind
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.verdict import MIN_DIFFERENCE, Outcome
+from astra_tui.model.verdict import Outcome
+from astra_tui.model.verdict_thresholds import MIN_DIFFERENCE
 
 PATIENCE = 2
 """Rounds in a row without gain after which a line of rounds is left."""

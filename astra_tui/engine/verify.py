@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from astra_tui.engine.judging import judge_counters
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import check, named_source, time_pair
-from astra_tui.gpu.timing.verdict import minimum_detectable
+from astra_tui.gpu.timing.stopping import minimum_detectable
 from astra_tui.model.check import CaseOutcome, CaseResult, CheckReport, CheckVerdict, worst_error
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError

@@ -64,7 +64,7 @@ class Artefact:
 
     def __init__(self, mode: str, path: Path, name: str, gpu: str = ""):
         self._child = Child(
-            "astra_tui.export.child", (mode, str(path), name, gpu), name="the export"
+            "astra_tui.export.artefact_process", (mode, str(path), name, gpu), name="the export"
         )
 
     def __enter__(self) -> Artefact:

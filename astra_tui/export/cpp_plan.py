@@ -15,7 +15,6 @@ from astra_tui.export.cpp_expression import (
     replace_names,
 )
 from astra_tui.export.header import plain
-from astra_tui.export.names import names_of_plan
 from astra_tui.model.c_layout import Extent
 from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.errors import UserError
@@ -162,7 +161,7 @@ class _Writer:
         for argument in self.task.tensors:
             yield from self._tensor(argument)
         yield from self._contract(of_layouts=True)
-        used = names_of_plan(self.plan)
+        used = self.plan.names()
         for attribute in DEVICE_ATTRIBUTES:
             if attribute in used:
                 yield _constant(attribute, f"astra::Int(device_.{attribute})")

@@ -1,7 +1,8 @@
 """The forms of an export: one row each, from which writing, README and `verify FILE` follow.
 
 A form's name and what it is are in `model/export.py`; the steps that check it in `checks.py`; what
-its README says in `templates/readme_FORMAT.md.jinja`. Where it runs on a GPU, `child.py` opens it.
+its README says in `templates/readme_FORMAT.md.jinja`. Where it runs on a GPU,
+`artefact_process.py` opens it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from astra_tui.export.cpp_expression import python_expression
-from astra_tui.export.names import names_of_plan
 from astra_tui.model.dtypes import PLAN_TYPES
 from astra_tui.model.launch import (
     DEVICE_ATTRIBUTES,
@@ -81,7 +80,7 @@ def python_plan(task: KernelTask, plan: LaunchPlan) -> str:
     declared = {d.name for d in plan.declarations if not isinstance(d, Workspace)}
     writer = _PlanWriter(types, {ELEMENT_TYPE, *declared, *task.dims})
     scalars = [a.name for a in task.scalars]
-    used = names_of_plan(plan)
+    used = plan.names()
     lines = [
         f'"""The launch plan of {task.name}, as a function of one call."""',
         "",

@@ -1,4 +1,4 @@
-"""What a round says about a candidate, the comparison that it rests on, and its thresholds."""
+"""What a round says about a candidate, and the comparison that it rests on."""
 
 from __future__ import annotations
 
@@ -12,15 +12,6 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.sass import HistogramRow, InstructionClass
 from astra_tui.model.timing import Ratio
 from astra_tui.model.traffic import ArgumentTraffic, WastedTraffic, wasted_traffic
-
-MIN_DIFFERENCE = 0.003
-"""No smaller difference of times counts, however quiet the machine."""
-
-LARGEST_LOSS = 0.02
-"""By how much a single workload may be slower in a candidate that is called faster."""
-
-MIN_OCCUPANCY = 0.25
-"""Below it, and below its base's, a candidate with better counters is inconclusive."""
 
 
 class Waves(msgspec.Struct, frozen=True):

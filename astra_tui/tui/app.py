@@ -94,7 +94,7 @@ class AstraApp(AppBase, inherit_bindings=False):
             self.open_session(self._begin, self._found)
 
     def _set_keys(self, keys: Mapping[str, str]) -> None:
-        from astra_tui.tui.commands import check_keys
+        from astra_tui.tui.command_palette import check_keys
 
         try:
             check_keys(keys, type(self))
@@ -239,6 +239,6 @@ class AstraApp(AppBase, inherit_bindings=False):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action that applies now, then what concerns the whole program."""
-        from astra_tui.tui.commands import commands_of
+        from astra_tui.tui.command_palette import commands_of
 
         yield from commands_of(self, screen)

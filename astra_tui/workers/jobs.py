@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from astra_tui.gpu.timing.verdict import minimum_detectable
+from astra_tui.gpu.timing.stopping import minimum_detectable
 from astra_tui.lab.audit.running import gate_identity
 from astra_tui.lab.requests import (
     Check,

@@ -9,7 +9,7 @@ import pytest
 
 import astra_tui
 from astra_tui.cli.command import Argument, Command, OneOf
-from astra_tui.cli.commands import COMMANDS
+from astra_tui.cli.command_list import COMMANDS
 from astra_tui.cli.exit_codes import MEANINGS, ExitCode
 from tests.cli.command import SECONDS, Shell
 from tests.cli.engineer import Engineer

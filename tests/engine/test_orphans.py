@@ -134,7 +134,7 @@ def test_an_export_that_loops_ends_with_its_owner(looping: Looping, tmp_path: Pa
     package = tmp_path / "package"
     package.mkdir()
     (package / "_host.py").write_text(looping.source, encoding="utf-8")
-    with Child("astra_tui.export.child", ("plan", str(package), "name", "")) as child:
+    with Child("astra_tui.export.artefact_process", ("plan", str(package), "name", "")) as child:
         child.start()
         with watched(looping.pid()) as handle:
             hang_up(child)

@@ -18,7 +18,7 @@ from astra_tui.gpu.nvml import EnergyMeter
 from astra_tui.gpu.timing.conclusion import Conclusion, conclude
 from astra_tui.gpu.timing.pairing import PairedRounds
 from astra_tui.gpu.timing.schedule import GraphSize
-from astra_tui.gpu.timing.verdict import LOOKS
+from astra_tui.gpu.timing.stopping import LOOKS
 from astra_tui.gpu.tools import ToolKernels
 from astra_tui.gpu.watch import Watch
 from astra_tui.lab.cache import ContentCache

@@ -45,7 +45,8 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import load_yardsticks
 from astra_tui.model.team import Failure, SecondParent
 from astra_tui.model.timing import Floor, Ratio
-from astra_tui.model.verdict import LARGEST_LOSS, MIN_DIFFERENCE, Outcome, Waves
+from astra_tui.model.verdict import Outcome, Waves
+from astra_tui.model.verdict_thresholds import LARGEST_LOSS, MIN_DIFFERENCE
 from astra_tui.model.yardsticks import BEST, FastestShipped
 from astra_tui.playbook.waiting import TRIGGER, WAIT
 from astra_tui.present.words import shipped_verdict

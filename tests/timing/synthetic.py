@@ -12,7 +12,7 @@ from astra_tui.gpu.timing.conclusion import Conclusion, conclude
 from astra_tui.gpu.timing.intervals import Floats
 from astra_tui.gpu.timing.pairing import PairedRounds
 from astra_tui.gpu.timing.schedule import SINGLE_EVERY, mirrored_orders
-from astra_tui.gpu.timing.verdict import ROUND_LIMIT
+from astra_tui.gpu.timing.stopping import ROUND_LIMIT
 
 LAUNCHES = 64
 """N."""

@@ -6,7 +6,7 @@ import pytest
 from astra_tui.gpu.timing.conclusion import conclude
 from astra_tui.gpu.timing.intervals import Floats
 from astra_tui.gpu.timing.pairing import BadSamples, PairedRounds
-from astra_tui.gpu.timing.verdict import decide
+from astra_tui.gpu.timing.stopping import decide
 from astra_tui.model.timing import TimingVerdict
 from tests.timing.synthetic import LAUNCHES, Machine, measure
 

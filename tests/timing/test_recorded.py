@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from astra_tui.gpu.timing.pairing import mirrored_log_ratios, paired_ratio
-from astra_tui.gpu.timing.verdict import decide
+from astra_tui.gpu.timing.stopping import decide
 from astra_tui.model.timing import TimingVerdict
 
 RECORD = Path(__file__).parent / "recorded" / "h100_memsets.json"

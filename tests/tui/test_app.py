@@ -12,7 +12,7 @@ import pytest
 from astra_tui.model.errors import UserError
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.app_io import Preferences
-from astra_tui.tui.commands import MOVES, check_keys
+from astra_tui.tui.command_palette import MOVES, check_keys
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.rounds import ROWS, RoundsPane
 from tests.conftest import ROOT

@@ -29,7 +29,7 @@ from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.text_layout import Page, line_cells, line_text
-from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.diff.diff_pane import DiffPane
 from tests.tui.harness import NARROW, WIDE, Clock, Desk, on_a_loop, seated
 from tests.tui.test_home import at_home, home_text
 

@@ -21,8 +21,8 @@ from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.tui.source import open_saved
 from astra_tui.tui.widgets.code.annotations import LineColumn
 from astra_tui.tui.widgets.source.lines import ColumnsChoice
-from astra_tui.tui.widgets.source.pane import SourcePane
 from astra_tui.tui.widgets.source.sass import Sass, SourceView, sass_of
+from astra_tui.tui.widgets.source.source_pane import SourcePane
 from tests.tui.diff.screen import opened, run, screen_lines
 from tests.tui.harness import Desk, on_a_loop, seated
 

@@ -33,7 +33,7 @@ from astra_tui.sessions.journal_lines import Record
 from astra_tui.tui.approval import ANSWER_DELAY, TYPING_PAUSE, KeyGuard
 from astra_tui.tui.player import ReplayState
 from astra_tui.tui.source import Item
-from astra_tui.tui.widgets.code.pane import AskField
+from astra_tui.tui.widgets.code.code_pane import AskField
 from astra_tui.tui.widgets.prompt_line import PromptLine
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, seated
 

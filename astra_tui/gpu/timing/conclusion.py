@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from astra_tui.gpu.timing.pairing import PairedRounds
 from astra_tui.gpu.timing.stability import autocorrelation_caveat, drift_caveat, offset_caveat
-from astra_tui.gpu.timing.verdict import ROUND_LIMIT, decide, rounds_to_add, threshold
+from astra_tui.gpu.timing.stopping import ROUND_LIMIT, decide, rounds_to_add, threshold
 from astra_tui.model.timing import Caveat, Ratio, TimingVerdict
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from astra_tui.gpu.timing.intervals import CONFIDENCE, Floats, order_statistic_ranks
 from astra_tui.gpu.timing.pairing import BadSamples
-from astra_tui.gpu.timing.verdict import decide
+from astra_tui.gpu.timing.stopping import decide
 from astra_tui.model.timing import Ratio, TimingVerdict, WorkloadTiming, mean_name, mean_ratio
-from astra_tui.model.verdict import LARGEST_LOSS
+from astra_tui.model.verdict_thresholds import LARGEST_LOSS
 
 RESAMPLES = 10_000
 

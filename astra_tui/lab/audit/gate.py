@@ -82,7 +82,7 @@ class Gate:
         The task's tuned kernel is its rival; launches are verified as in bench. It ends with
         the first workload that speaks against the source.
         """
-        from astra_tui.gpu.timing.verdict import LOOKS
+        from astra_tui.gpu.timing.stopping import LOOKS
         from astra_tui.lab.on_gpu.bench import Bench, WorkloadDone
         from astra_tui.lab.on_gpu.measuring import MeasurementFailed, Options
         from astra_tui.lab.on_gpu.workload import compile_source

@@ -13,7 +13,7 @@ from astra_tui.gpu.gpu_process import GpuProcess
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.gpu.timing.intervals import Floats
 from astra_tui.gpu.timing.overall import geometric_mean, judge_overall
-from astra_tui.gpu.timing.verdict import threshold
+from astra_tui.gpu.timing.stopping import threshold
 from astra_tui.gpu.tools import ToolKernels
 from astra_tui.gpu.watch import Watch
 from astra_tui.lab.check.oracle import Oracle

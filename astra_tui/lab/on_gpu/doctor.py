@@ -11,7 +11,7 @@ from astra_tui.gpu.messages import DeviceFacts, Escapes, TryEscapes
 from astra_tui.gpu.ncu import may_read_counters
 from astra_tui.gpu.ncu.permission import REMEDY
 from astra_tui.gpu.nvml import GpuReader
-from astra_tui.gpu.timing.verdict import minimum_detectable
+from astra_tui.gpu.timing.stopping import minimum_detectable
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.on_gpu.bench import Bench
 from astra_tui.lab.on_gpu.hardware_counters import find_ncu

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from astra_tui.model.launch.expression import Binary, Compare, Expression, Integer, Name
 from astra_tui.model.timing import mean_ratio
-from astra_tui.model.verdict import MIN_DIFFERENCE
+from astra_tui.model.verdict_thresholds import MIN_DIFFERENCE
 
 Dims = Mapping[str, int]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from astra_tui.model.c_layout import POINTER_BYTES, Extent, place
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, UserError
-from astra_tui.model.launch.expression import Expression
+from astra_tui.model.launch.expression import Expression, names_in
 from astra_tui.model.launch.scope import ELEMENT_TYPE
 
 
@@ -218,6 +219,27 @@ class LaunchPlan:
                 case Dispatch(branches=branches):
                     for branch in branches:
                         yield from (item for item in branch.body if isinstance(item, Launch))
+
+    def names(self) -> set[str]:
+        """Every name that the plan reads, in quotes or not."""
+        found: set[str] = set()
+        for declaration in self.declarations:
+            match declaration:
+                case Workspace(shape=shape):
+                    found.update(*map(names_in, shape))
+                case Let(value=value):
+                    found.update(names_in(value))
+        for step in self.steps:
+            if isinstance(step, Dispatch):
+                found.update(*(names_in(b.condition) for b in step.branches if b.condition))
+        for launch in self.launches():
+            found.update(*map(names_in, launch.expressions()))
+            for argument in launch.template_args:
+                if isinstance(argument, Verbatim):
+                    found.update(re.findall(r"[A-Za-z_]\w*", argument.text))
+                else:
+                    found |= names_in(argument)
+        return found
 
     def with_launches(self, change: Callable[[Launch], Launch]) -> LaunchPlan:
         """The plan with every launch changed."""

@@ -30,7 +30,7 @@ from astra_tui.sessions.comparison import Side, Sides, read_side
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.text_layout import Page, Span, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
-from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.diff.diff_pane import DiffPane
 from astra_tui.tui.widgets.diff.rows import DiffView
 from astra_tui.tui.widgets.line_view import LinesView
 from astra_tui.tui.widgets.session_code import columns_of, marks_of

@@ -26,8 +26,8 @@ from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.replay import PLAYING, PlayingActions, problem_of
 from astra_tui.tui.source import OpenSource
 from astra_tui.tui.view import View
-from astra_tui.tui.widgets.code.pane import AskField
-from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.code.code_pane import AskField
+from astra_tui.tui.widgets.diff.diff_pane import DiffPane
 from astra_tui.tui.widgets.pane_layout import PANES
 
 BACK = Binding("backspace", "back", "Back to plan", id="back")

@@ -31,7 +31,7 @@ from astra_tui.tui.view import Choice, View, place_of
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.bars import BarLine, EndingBar, KeyLine, TabLine
 from astra_tui.tui.widgets.board import AnyPane, Board
-from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.diff.diff_pane import DiffPane
 from astra_tui.tui.widgets.gpu import GpuPane, gpu_line
 from astra_tui.tui.widgets.log import LogPane
 from astra_tui.tui.widgets.pane_layout import LEFT

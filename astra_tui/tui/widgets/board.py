@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from astra_tui.tui.view import View
-from astra_tui.tui.widgets.code.pane import CodePane
+from astra_tui.tui.widgets.code.code_pane import CodePane
 from astra_tui.tui.widgets.pane import Pane, RowsPane
 from astra_tui.tui.widgets.pane_layout import COLUMNS, LEFT, PANES, THREE_COLUMNS, lay_out
 from astra_tui.tui.widgets.session_code import SessionDiff, SessionSource

@@ -20,11 +20,11 @@ from astra_tui.present.numbers import count
 from astra_tui.sessions.folder import source_path
 from astra_tui.tui.view import View, start_of
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
-from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.diff.diff_pane import DiffPane
 from astra_tui.tui.widgets.diff.rows import DiffView
 from astra_tui.tui.widgets.pane import same_part
-from astra_tui.tui.widgets.source.pane import SourcePane
 from astra_tui.tui.widgets.source.sass import Sass, SourceView, sass_of
+from astra_tui.tui.widgets.source.source_pane import SourcePane
 
 ReadText = Callable[[str], str]
 """A text of the session by its hash; raises UserError when it is missing."""

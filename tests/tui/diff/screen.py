@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Footer
 
-from astra_tui.tui.widgets.diff.pane import DiffPane
-from astra_tui.tui.widgets.source.pane import SourcePane
+from astra_tui.tui.widgets.diff.diff_pane import DiffPane
+from astra_tui.tui.widgets.source.source_pane import SourcePane
 
 NARROW, WIDE = (80, 24), (140, 40)
 _MAX_PAUSES = 500

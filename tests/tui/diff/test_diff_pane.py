@@ -18,7 +18,7 @@ from astra_tui.model.matching import MAX_PASSES, count_passes
 from astra_tui.model.visible import is_harmless
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
 from astra_tui.tui.widgets.diff.alignment import is_quick
-from astra_tui.tui.widgets.diff.pane import DiffPane
+from astra_tui.tui.widgets.diff.diff_pane import DiffPane
 from astra_tui.tui.widgets.diff.rows import CodeRow, DiffView, FoldRow, HeaderRow
 from tests.tui.diff.screen import NARROW, WIDE, opened, run, screen_lines, until
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from astra_tui.model.visible import is_harmless
 from astra_tui.tui.widgets.code.annotations import LineColumn, LineMark, MarkKind
-from astra_tui.tui.widgets.source.pane import SourcePane
 from astra_tui.tui.widgets.source.sass import SourceView
+from astra_tui.tui.widgets.source.source_pane import SourcePane
 from tests.tui.diff.screen import NARROW, WIDE, opened, run, screen_lines, until
 from tests.tui.diff.test_diff_pane import HOSTILE
 

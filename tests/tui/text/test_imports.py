@@ -14,8 +14,8 @@ HEAVY = {"textual", "torch", "cuda", "openai", "numpy", "pygments", "rich", "asy
     [
         ("astra_tui.tui.widgets.diff.alignment", set()),
         ("astra_tui.tui.text.document", {"rich"}),
-        ("astra_tui.tui.widgets.diff.pane", {"textual", "rich", "asyncio"}),
-        ("astra_tui.tui.widgets.source.pane", {"textual", "rich", "asyncio"}),
+        ("astra_tui.tui.widgets.diff.diff_pane", {"textual", "rich", "asyncio"}),
+        ("astra_tui.tui.widgets.source.source_pane", {"textual", "rich", "asyncio"}),
     ],
 )
 def test_only_what_is_needed_is_loaded(module: str, allowed: set[str]) -> None:

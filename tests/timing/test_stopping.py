@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.gpu.timing.verdict import (
+from astra_tui.gpu.timing.stopping import (
     LOOKS,
     decide,
     is_clear,
@@ -17,7 +17,7 @@ from astra_tui.gpu.timing.verdict import (
     threshold,
 )
 from astra_tui.model.timing import Ratio, TimingVerdict
-from astra_tui.model.verdict import MIN_DIFFERENCE
+from astra_tui.model.verdict_thresholds import MIN_DIFFERENCE
 from tests.timing.synthetic import Machine, measure
 
 FASTER, SLOWER, SAME, INCONCLUSIVE = TimingVerdict

@@ -68,13 +68,13 @@ def binding_ids(app: type[App[Any]]) -> frozenset[str]:
     from astra_tui.tui.screens.draft import DraftScreen
     from astra_tui.tui.screens.home import HomeScreen
     from astra_tui.tui.screens.session import SessionScreen
-    from astra_tui.tui.widgets.code.pane import AskField, CodePane
+    from astra_tui.tui.widgets.code.code_pane import AskField, CodePane
     from astra_tui.tui.widgets.code.view import CodeView
     from astra_tui.tui.widgets.diff.lines import DiffLines
     from astra_tui.tui.widgets.line_view import LinesView, RowsView
     from astra_tui.tui.widgets.plan import PlanPane
     from astra_tui.tui.widgets.source.lines import SourceLines
-    from astra_tui.tui.widgets.source.pane import SourcePane
+    from astra_tui.tui.widgets.source.source_pane import SourcePane
 
     owners: tuple[type[DOMNode], ...] = (
         app, CompareScreen, DraftScreen, HomeScreen, SessionScreen, AskField, CodePane, CodeView,

@@ -1,6 +1,6 @@
 """The process in which an exported artefact runs; nothing of it runs anywhere else.
 
-Started as `python -m astra_tui.export.child READ_FD WRITE_FD MODE PATH NAME GPU`. MODE
+Started as `python -m astra_tui.export.artefact_process READ_FD WRITE_FD MODE PATH NAME GPU`. MODE
 "plan" evaluates a package's launch plan without torch, "fake" its shapes without a GPU; "torch",
 "cpp" and "tvm-ffi" run it on one. PATH is the package or the library, NAME the operator, GPU the
 UUID of the only GPU to see, or empty.

@@ -29,7 +29,7 @@ from astra_tui.model.hunks import shown_lines, unified_diff
 from astra_tui.model.visible import visible_inline
 from astra_tui.present.numbers import pluralised
 from astra_tui.tui.widgets.code.annotations import count_marks
-from astra_tui.tui.widgets.code.pane import CodePane
+from astra_tui.tui.widgets.code.code_pane import CodePane
 from astra_tui.tui.widgets.diff.alignment import (
     Alignment,
     align,

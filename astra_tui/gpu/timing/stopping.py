@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from astra_tui.model.timing import Ratio, TimingVerdict
-from astra_tui.model.verdict import MIN_DIFFERENCE
+from astra_tui.model.verdict_thresholds import MIN_DIFFERENCE
 
 LOOKS = (40, 60, 100, 140, 200, 280, 400)
 """Rounds after which it is decided whether to continue."""
