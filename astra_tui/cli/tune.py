@@ -73,7 +73,7 @@ def run(options: Options) -> int:
         raise UserError("--share is more than 0 and at most 1")
     refuse_emulator(options.device)
     fetch_upstream(task)
-    with asked_workers(options) as workers:
+    with asked_workers(options, live=not options.json) as workers:
         if workers is None:
             device = gpu_for_timing(options.device)
         else:
