@@ -131,7 +131,7 @@ def test_a_sweep_on_two_gpus_finds_what_one_process_finds(
         space = space_of(text, Evidence(task, device=lab.device, arch=FACTS.arch))
         sources = space.sources()
         try:
-            tuned = await tune(lab, space, sources, task.workloads, share=0.5)
+            tuned = await tune(lab, space, sources, task.workloads, share=0.3)
         finally:
             lab.close()
         return tuned, sources[tuned.portfolio.default][0]["threads"]
