@@ -165,6 +165,6 @@ def _reference(accepted: Accepted) -> Trial:
 def _counted(profile: Profile, workload: str, counter: str) -> int:
     known = {w.workload: w.counters for w in profile.workloads}
     if workload not in known:
-        why = profile.missing.get("counters", "")
+        why = profile.uncounted
         raise UserError(f"workload {workload} was not counted {why}", hint=nearest(workload, known))
     return int(getattr(known[workload], counter))

@@ -16,7 +16,7 @@ _KEY_NAMES = ("sectors", "requests", "warp instructions")
 def compare_counters(base: Profile, candidate: Profile) -> Comparison:
     """Counters of both, workload by workload added up."""
     ratios = {}
-    for counter in Counter:
+    for counter in Counter if not (base.uncounted or candidate.uncounted) else ():
         before, after = base.total(counter.value), candidate.total(counter.value)
         if before:
             ratios[counter.value] = after / before

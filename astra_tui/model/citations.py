@@ -143,7 +143,7 @@ def _numbers(cited: Citation, candidate: CandidateState) -> list[float | None]:
 
 
 def _counted(cited: Citation, candidate: CandidateState) -> list[float | None]:
-    if candidate.profile is None:
+    if candidate.profile is None or candidate.profile.uncounted:
         return []
     workloads = candidate.profile.workloads
     counted = [w.counters for w in workloads if cited.of in ("", w.workload)]

@@ -105,6 +105,11 @@ class Profile(msgspec.Struct, frozen=True):
         return sectors, requests, instructions
 
     @property
+    def uncounted(self) -> str:
+        """Why workloads are without counters, on a GPU; "" where all were counted."""
+        return self.missing.get("counters", "")
+
+    @property
     def wasted(self) -> tuple[WastedTraffic, ...]:
         """What the source moves in vain on its workloads; what moves most bytes first."""
         return wasted_traffic((w.workload, w.traffic) for w in self.workloads)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from astra_tui.emulator.opcode_table import REFUSED
-from astra_tui.engine.judging import _KEY_NAMES
+from astra_tui.engine.judging import _KEY_NAMES, compare_counters
 from astra_tui.gpu.timing.intervals import CONFIDENCE
 from astra_tui.lab.on_gpu.opening import completed
 from astra_tui.llm.roles.coding import coding_prompt
@@ -32,6 +32,7 @@ from astra_tui.llm.roles.prompts import (
 )
 from astra_tui.llm.roles.testing import cases_prompt
 from astra_tui.llm.roles.toolbox import ARGUMENTS
+from astra_tui.model.citations import CitationStatus, check_citation
 from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.gpu import GpuIdentity
@@ -40,7 +41,9 @@ from astra_tui.model.launch import plan_of as launch_plan_of
 from astra_tui.model.launch.expression import Compare, Integer, Name
 from astra_tui.model.launch.scope import FUNCTIONS
 from astra_tui.model.occupancy import MULTIPROCESSORS, limited_by, occupancy
+from astra_tui.model.plan import Citation
 from astra_tui.model.roles import Role
+from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import load_yardsticks
 from astra_tui.model.team import Failure, SecondParent
@@ -310,6 +313,18 @@ def test_where_a_shipped_kernel_was_not_timed_none_is_called_the_fastest(task: K
     assert "timed were: sglang_aot + pdl 1.50 us" in text
     nothing = changed(shipped, times=None)
     assert "were not timed: flashinfer: " in measured_text(brief_of(task, shipped=nothing))
+
+
+def test_what_was_not_counted_is_no_zero(task: KernelTask) -> None:
+    bare = changed(profile_of(), missing={"counters": "it needs tensor maps"})
+    prompt = profiling_prompt(brief_of(task, bare, gpu=H200))
+    assert "kernel has to move): not counted" in prompt
+    assert "counters are missing: it needs tensor maps" in prompt
+    assert compare_counters(profile_of(), bare).ratios == {}
+    known = CandidateState("b" * 64, profile=bare)
+    assert check_citation(Citation("requests", 6144), known).standing is CitationStatus.MISSING
+    assert "6144 requests" not in prompt
+    assert "hottest lines" not in prompt
 
 
 def test_what_limits_and_waves_stand_with_the_profile(task: KernelTask) -> None:

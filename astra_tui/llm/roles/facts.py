@@ -61,11 +61,12 @@ def profile_text(profile: Profile | None) -> str:
         return ""
     lines = [f"device: {profile.device}"]
     for w in profile.workloads:
+        counted = "not counted" if profile.uncounted else counters_text(w.counters)
         dims = ", ".join(f"{name} = {size}" for name, size in w.dims.items())
         lines.append(
             f"workload {w.workload} (counted with {dims}, {w.dtype.value}; in full size "
             f"{w.blocks} blocks of {w.threads} threads, and {w.compulsory_bytes} bytes that any "
-            f"kernel has to move): {counters_text(w.counters)}"
+            f"kernel has to move): {counted}"
         )
         if w.waves is not None:
             lines[-1] += (
@@ -81,6 +82,8 @@ def profile_text(profile: Profile | None) -> str:
     if found:
         lines.append("bytes that are moved in vain, each counted once a request:")
         lines += [wasted.describe() for wasted in found]
+    if profile.uncounted:
+        return "\n".join([*lines, f"counters are missing: {profile.uncounted}"])
     lines.append("hottest lines, all workloads together:")
     lines += hot_lines(add_counters(w.counters for w in profile.workloads))
     return "\n".join(lines)
@@ -345,7 +348,9 @@ def tried_text(tried: Sequence[Tried]) -> str:
     idea may be good and a line of it bad.
     """
     known = tried[-MAX_TRIED:]
-    looked_at = [t for t in known if t.outcome in _TO_MEND and t.profile][-MAX_LOOKED_AT:]
+    looked_at = [
+        t for t in known if t.outcome in _TO_MEND and t.profile and not t.profile.uncounted
+    ][-MAX_LOOKED_AT:]
     lines = []
     for t in known:
         says = "; ".join(t.reasons) or "no reason was given"

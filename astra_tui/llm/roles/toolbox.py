@@ -261,6 +261,7 @@ class Toolbox:
     async def _profiles(self, candidate: KnownCandidate, shape: str) -> tuple[WorkloadProfile, ...]:
         """What was counted of a candidate on some workloads, or is now on another shape."""
         if "=" not in shape:
+            _require_counters(candidate)
             return tuple(_on(candidate.profile, shape))
         found = await self.turn.count(candidate.source, (shape_of(self.brief.task, shape),))
         return found.workloads
@@ -277,6 +278,11 @@ class Toolbox:
             if self.turn.may_compare_times:
                 timing = await self.turn.compare_times(old.hash, new.hash, tuple(before))
                 lines += time_lines(second, timing, first)
+            try:
+                _require_counters(old)
+                _require_counters(new)
+            except UserError as error:
+                return "\n".join([*lines, error.message])
             sums = add_counters(after.values()), add_counters(before.values())
             lines.append(
                 f"{second} against {first}, counted on the emulator: {_compared(*sums, first)}"
@@ -409,7 +415,8 @@ def case_lines(result: CaseResult) -> Iterator[str]:
 
 def count_lines(name: str, source: str, profile: Profile, base: Profile | None) -> Iterator[str]:
     """Counters of a draft against the base's, by workload, then by line; and wasted bytes."""
-    known = {w.workload: w.counters for w in base.workloads} if base else {}
+    before = base.workloads if base is not None and not base.uncounted else ()
+    known = {w.workload: w.counters for w in before}
     counters = add_counters(w.counters for w in profile.workloads)
     of_base = add_counters(known.values()) if known else None
     yield f"{name}, counted, all workloads: {_compared(counters, of_base)}"
@@ -460,6 +467,12 @@ def shape_of(task: KernelTask, text: str) -> Workload:
     if elements > MAX_ELEMENTS:
         raise UserError(f"its row has {elements} elements; {MAX_ELEMENTS} can be counted")
     return Workload(",".join(f"{name}={size}" for name, size in dims.items()), dims, dtype)
+
+
+def _require_counters(candidate: KnownCandidate) -> None:
+    """Raises UserError for a candidate that runs on a GPU and cannot be counted."""
+    if why := candidate.profile.uncounted:
+        raise UserError(f"{candidate.name} was not counted: {why}")
 
 
 def _on(profile: Profile, workload: str) -> list[WorkloadProfile]:
