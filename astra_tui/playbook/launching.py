@@ -26,8 +26,10 @@ from astra_tui.model.launch import (
     Let,
     PlanError,
     ResolvedPlan,
+    Tune,
     resolve,
 )
+from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.expression import (
     Binary,
     Call,
@@ -172,6 +174,26 @@ def resolved_on_workloads(
             continue
         found.append(tuple(resolved.launches) if isinstance(resolved, ResolvedPlan) else ())
     return tuple(found)
+
+
+def longest_on_workloads(value: Expression, source: KernelText, task: KernelTask) -> int:
+    """The largest value of an integer of the plan on the task's workloads, on an H100."""
+    found = [0]
+    scalars = {a.name: a.choices[0] for a in task.scalars}
+    for workload in task.workloads:
+        placed = task.placements(workload.dims, workload.dtype)
+        bound = task.bindings(workload.dims, workload.dtype, placed)
+        evaluator = Evaluator(replace(bound, scalars=scalars))
+        try:
+            for declared in source.plan.declarations:
+                if isinstance(declared, Let):
+                    evaluator.define(declared.name, evaluator.value(declared.value))
+                elif isinstance(declared, Tune):
+                    evaluator.define(declared.name, declared.value)
+            found.append(evaluator.integer(value))
+        except PlanError:
+            continue  # The plan does not launch there.
+    return max(found)
 
 
 def lets_of(sizes: tuple[Expression, ...], plan: LaunchPlan) -> dict[str, Expression]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case, CheckReport, CheckVerdict
+from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.playbook import Evidence, KernelText, Move, NotApplicable, Proposal
 from astra_tui.playbook.moves.online_softmax import OnlineSoftmax
-from astra_tui.playbook.moves.warp_rows import ITERATIONS, ROWS, WarpRows
+from astra_tui.playbook.moves.warp_rows import ITERATIONS, ROWS, THREADS, WarpRows
 from tests.conftest import ROOT, OracleHere
 from tests.playbook.path import GPU, timed_path
 
@@ -69,24 +71,28 @@ def test_a_warp_a_row_is_right_on_all_cases(folder: str, checkers) -> None:
     steps = [p.source for p in timed_path(checker.task, source) if p.plan.move == "keep_row"]
     cases = build_suite(checker.task)
     passes(checker, made(WarpRows(), checker.task, source).source, cases)
-    passes(checker, made(WarpRows(), checker.task, steps[-1]).source, cases[::12])
+    for threads in THREADS:
+        part = made(WarpRows(), checker.task, steps[-1], threads=threads)
+        passes(checker, part.source, cases[threads % 5 :: 12])
 
 
 @pytest.mark.parametrize("folder", ROW_TASKS)
 @settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
+    threads=st.sampled_from(THREADS),
     rows=st.sampled_from(ROWS[:3]),
     iterations=st.sampled_from(ITERATIONS),
     skip=st.integers(0, 11),
 )
 def test_a_warp_a_row_is_right_as_it_is_set(
-    folder: str, rows: int, iterations: int, skip: int, checkers
+    folder: str, threads: int, rows: int, iterations: int, skip: int, checkers
 ) -> None:
     checker = checkers(folder)
     source = checker.task.baseline_file.read_text()
-    proposal = made(WarpRows(), checker.task, source, rows=rows, iterations=iterations)
-    assert f"block=(32, {rows})" in proposal.source
-    assert f"<= {32 * iterations}" in proposal.source
+    shape = {"threads": threads, "rows": rows, "iterations": iterations}
+    proposal = made(WarpRows(), checker.task, source, **shape)
+    assert f"block=({threads}, {rows})" in proposal.source
+    assert f"<= {threads * iterations}" in proposal.source
     passes(checker, proposal.source, build_suite(checker.task)[skip::12])
 
 
@@ -123,6 +129,29 @@ def test_functions_in_which_threads_meet_are_copied_too(tasks: dict[str, KernelT
     assert "part[threadIdx.y][threadIdx.x / 32] = v;\n  __syncwarp();" in source
     assert "__shared__ float part[4][32];" in source
     assert source.index("float total_warp(") < source.index("void k_warp(")
+
+
+SHUFFLES = """\
+for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+  __syncthreads();
+  sum = threadIdx.x < blockDim.x / 32 ? sums[threadIdx.x] : 0.0f;
+"""
+
+
+def test_the_shortest_rows_of_all_workloads_share_a_warp(tasks: dict[str, KernelTask]) -> None:
+    task, text = tasks["silu_and_mul"], REDUCING.format(**PLAIN | {"body": SHUFFLES})
+    for longest, block in ((8, "(8, 16)"), (9, "(16, 8)"), (17, "(32, 4)")):
+        short = tuple(replace(w, dims={**w.dims, "d": longest}) for w in task.workloads)
+        source = made(WarpRows(), replace(task, workloads=short), text).source
+        assert f"block={block}" in source
+        threads = int(block[1:].partition(",")[0])
+        assert f"step = {threads // 2};" in source
+        assert ("threadIdx.x < 1 ?" in source) == (threads < 32)
+    for other in ("sum += threadIdx.x & 31;", "if (__any_sync(0xffffffffu, d > 9)) sum = 0.0f;"):
+        body = REDUCING.format(**PLAIN | {"body": f"{SHUFFLES}  {other}"})
+        with pytest.raises(UserError):
+            made(WarpRows(), task, body, threads=8)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""A warp for each short row, several rows a block, where a block of many warps reduces one row."""
+"""A warp or a part of one for each short row, where a block of many warps reduces one row."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -13,8 +13,10 @@ from astra_tui.cuda_source.effects import PURE_FUNCTIONS, fresh_name
 from astra_tui.cuda_source.functions import Function, Variable, function_declarator
 from astra_tui.cuda_source.syntax import (
     ancestors,
+    bare,
     called_name,
     cast_of,
+    contains,
     descendants,
     field,
     integer_of,
@@ -45,14 +47,16 @@ from astra_tui.playbook.launching import (
     all_of,
     first_suitable,
     lets_of,
+    longest_on_workloads,
     plan_value,
 )
-from astra_tui.playbook.loops import loops_of
+from astra_tui.playbook.loops import halves, loops_of
 from astra_tui.playbook.moves.pack_rows import along_y
 from astra_tui.playbook.thread_count import launch_bound
 from astra_tui.playbook.waiting import TRIGGER, WAIT, macros_of
 
 WARP = 32
+THREADS = (WARP, 16, 8)
 ROWS = (4, 2, 8, 16)
 ITERATIONS = (8, 2, 4, 16)
 _SHARED_BYTES = 48 << 10
@@ -61,6 +65,9 @@ _WIDEST = 16
 
 _MEETS = re.compile(r"__syncthreads|__syncwarp|__(?:shfl|ballot|any|all|reduce|match)\w*_sync")
 _KNOWN = PURE_FUNCTIONS | {WAIT, TRIGGER}
+_IN_PARTS = ("__shfl_xor_sync", "__syncthreads", "__syncwarp")
+"""How threads meet that do the same with those of a part of a warp."""
+_THREADS_OF_BLOCK = 128
 _HIDES = ("gnu_asm_expression", "lambda_expression", "goto_statement")
 
 
@@ -74,6 +81,15 @@ class _Rows:
     helpers: tuple[Function, ...]
     shared: int
     """Bytes of shared memory of one row, at most."""
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How many threads take a row, how many rows a block has, and elements or packs a thread."""
+
+    threads: int
+    rows: int
+    turns: int
 
 
 class WarpRows:
@@ -92,26 +108,32 @@ class WarpRows:
         if isinstance(found, NotApplicable):
             return found
         fitting = [n for n in ROWS if n * found.shared <= _SHARED_BYTES]
-        rows = evidence.one("rows", "rows of a block, each with a warp", fitting)
+        widths = THREADS if _splits(found) else THREADS[:1]
+        fit = [n for n in widths if n >= longest_on_workloads(found.longest, source, evidence.task)]
+        threads = evidence.one("threads", "threads of a row", widths, min(fit, default=WARP))
+        width = int(threads.chosen[0])
+        own = max((n for n in fitting if n * width <= _THREADS_OF_BLOCK), default=min(fitting))
+        rows = evidence.one("rows", "rows of a block", fitting, own)
         turns = evidence.one("iterations", "most elements or packs of a row a thread", ITERATIONS)
         barriers = [c for f in (found.kernel, *found.helpers) for c in _barriers(f)]
         where = f"{lines_text(barriers)}: " if barriers else ""
         plan = Plan(
-            title="Give short rows a warp each",
+            title="Give short rows a warp each" if width == WARP else "Give a warp several rows",
             bottleneck="on a short row most warps of a block find nothing to do, and all of them "
             "wait at its barriers",
             evidence=(f"line {found.launch.place.line}: a block of many warps for each row",),
-            change=f"{where}a copy of the kernel for rows of at most {WARP} x {turns.value} takes "
-            f"{rows.value} rows a block, a warp each, and meets within the warp alone; shared "
-            "arrays get a part for each row. Longer rows keep the kernel.",
+            change=f"{where}a copy of the kernel for rows of at most {width} x {turns.value} takes "
+            f"{rows.value} rows a block, {width} threads each, and meets within the warp alone; "
+            "shared arrays get a part for each row. Longer rows keep the kernel.",
             prediction=Prediction(1.0, 2.0, Counter.WARP_INSTRUCTIONS, 1.0),
             risk=Risk.MEDIUM,
             places=tuple(CodePlace(n, n) for n in sorted({line_of(b) for b in barriers}))
             or (CodePlace(line_of(found.kernel.node), line_of(found.kernel.node)),),
             move=self.name,
-            parameters=settable(rows, turns),
+            parameters=settable(threads, rows, turns),
         )
-        return Proposal(plan, _rewrite(source, found, int(rows.chosen[0]), int(turns.chosen[0])))
+        shape = _Shape(width, int(rows.chosen[0]), int(turns.chosen[0]))
+        return Proposal(plan, _rewrite(source, found, shape))
 
 
 def _read(source: KernelText, kernel: Function, launch: Launch) -> _Rows:
@@ -119,7 +141,8 @@ def _read(source: KernelText, kernel: Function, launch: Launch) -> _Rows:
         raise Unsuitable(f"line {launch.place.line}: it has not one block a row and one size each")
     if launch.shared_bytes is not None:
         raise Unsuitable(f"line {launch.place.line}: the plan gives shared memory")
-    if any(e.block[0] == Integer(WARP) and len(e.block) == 2 for e in source.plan.launches()):
+    widths = [Integer(n) for n in THREADS]
+    if any(e.block[0] in widths and len(e.block) == 2 for e in source.plan.launches()):
         raise Unsuitable(f"line {launch.place.line}: short rows have a warp each already")
     _check_numbers(source, kernel, launch)
     loops = [loop for loop in loops_of(kernel) if over_row(loop, kernel, [launch])]
@@ -237,21 +260,66 @@ def _bytes_of(variable: Variable) -> int:
     return reduce(lambda a, b: a * b, (n for n in sizes if n is not None), size)
 
 
-def _rewrite(source: KernelText, rows: _Rows, together: int, turns: int) -> str:
+def _splits(rows: _Rows) -> bool:
+    """Whether a part of a warp could take a row: threads ask their neighbours by shuffles whose
+    steps a loop halves, and no other number stands for a warp.
+    """
+    for function in (rows.kernel, *rows.helpers):
+        known = {n.start_byte for n, _ in _of_warp(function)}
+        for node in of_type(function.body, "number_literal"):
+            if integer_of(node) in (5, 16, 31, WARP) and node.start_byte not in known:
+                return False
+        for call in of_type(function.body, "call_expression"):
+            name = called_name(call)
+            if _MEETS.fullmatch(name) and name not in _IN_PARTS:
+                return False
+    return True
+
+
+def _of_warp(function: Function) -> Iterator[tuple[Node, Callable[[int], str] | None]]:
+    """The numbers that stand for a warp, with what they or what they are part of become for a row
+    of so many threads, None where the number holds for fewer threads too.
+    """
+    arrays = [v.declaration for v in function.locals if v.is_array]
+    for node in of_type(function.body, "number_literal"):
+        above = node.parent
+        if any(contains(a, node) for a in arrays):
+            yield node, None
+        elif integer_of(node) == WARP and above is not None and above.type == "binary_expression":
+            what = "".join(text_of(above).split())
+            if what in ("threadIdx.x%32", "threadIdx.x/32", "threadIdx.x<32"):
+                yield node, None
+            elif what == "blockDim.x/32":
+                yield node, lambda _: "1"
+    for loop in loops_of(function):
+        if halves(loop) and integer_of(bare(loop.start)) == WARP // 2:
+            yield bare(loop.start), lambda threads: str(threads // 2)
+
+
+def _in_parts(function: Function, threads: int) -> Iterator[Edit]:
+    """The edits by which a function for a warp's threads is one for fewer."""
+    for node, become in _of_warp(function):
+        if become is not None and threads < WARP:
+            above = node.parent
+            whole = above if above is not None and above.type == "binary_expression" else node
+            yield put(whole, become(threads))
+
+
+def _rewrite(source: KernelText, rows: _Rows, shape: _Shape) -> str:
     taken = source.names()
     names = {f.name: fresh_name(f"{f.name}_warp", taken) for f in (rows.kernel, *rows.helpers)}
     row, count = fresh_name("row", taken), fresh_name("rows", taken)
-    copies = [_copied(source, f, names, together, []) for f in reversed(rows.helpers)]
-    copies.append(_copied(source, rows.kernel, names, together, along_y(rows.kernel, row, count)))
+    copies = [_copied(source, f, names, shape, []) for f in reversed(rows.helpers)]
+    copies.append(_copied(source, rows.kernel, names, shape, along_y(rows.kernel, row, count)))
     (total,) = rows.launch.grid
     launch = replace(
         rows.launch,
         kernel=names[rows.kernel.name],
-        grid=(Call("ceil_div", (total, Integer(together))),),
-        block=(Integer(WARP), Integer(together)),
+        grid=(Call("ceil_div", (total, Integer(shape.rows))),),
+        block=(Integer(shape.threads), Integer(shape.rows)),
         args=(*rows.launch.args, total),
     )
-    short = Compare(rows.longest, (("<=", Integer(WARP * turns)),))
+    short = Compare(rows.longest, (("<=", Integer(shape.threads * shape.turns)),))
     plan = _first_of_all(source.plan, rows.launch, launch, short)
     end = rows.kernel.outer.end_byte
     text = "".join(f"\n\n{copy}" for copy in copies)
@@ -259,12 +327,13 @@ def _rewrite(source: KernelText, rows: _Rows, together: int, turns: int) -> str:
 
 
 def _copied(
-    source: KernelText, function: Function, names: dict[str, str], together: int, more: list[Edit]
+    source: KernelText, function: Function, names: dict[str, str], shape: _Shape, more: list[Edit]
 ) -> str:
     """A function again, for warps: its names, their barriers, and a part of what they share."""
     declarator = function_declarator(function.node)
     assert declarator is not None
     edits = [*more, put(field(declarator, "declarator"), names[function.name])]
+    edits += _in_parts(function, shape.threads)
     for call in of_type(function.body, "call_expression"):
         called = field(call, "function")
         if called_name(call) == "__syncthreads":
@@ -275,13 +344,13 @@ def _copied(
     for variable in _shared(function):
         named_so = of_type(variable.declaration, "identifier")
         name = next(n for n in named_so if text_of(n) == variable.name)
-        edits.append(Edit(name.end_byte, name.end_byte, f"[{together}]"))
+        edits.append(Edit(name.end_byte, name.end_byte, f"[{shape.rows}]"))
         edits += [
             Edit(use.end_byte, use.end_byte, "[threadIdx.y]") for use in function.uses(variable)
         ]
     bounds = next(of_type(function.node, "launch_bounds"), None)
     if bounds is not None:
-        edits.append(put(bounds, f"__launch_bounds__({WARP * together})"))
+        edits.append(put(bounds, f"__launch_bounds__({shape.threads * shape.rows})"))
     return rewritten(source.data, function.outer, edits)
 
 
