@@ -225,7 +225,8 @@ WINNER = flag(
     "--candidate",
     metavar="HASH",
     default="best",
-    help="the beginning of a candidate's hash (default: best, which the session ended with)",
+    help="the beginning of a candidate's hash, or a kind of GPU, such as 'NVIDIA H100', for the "
+    "winner there (default: best, which the session ended with)",
 )
 NO_CHECK = flag("--no-check", help="only write it")
 

@@ -33,6 +33,7 @@ from astra_tui.engine.experience import Recollection
 from astra_tui.engine.gpu_watch import GpuWatch
 from astra_tui.engine.judging import judge_counters, judge_timed
 from astra_tui.engine.lab import Lab, LabFailed
+from astra_tui.engine.other_kinds import OtherKinds
 from astra_tui.engine.pending_questions import PendingQuestions
 from astra_tui.engine.proposal import Proposal, RoundContext
 from astra_tui.engine.record import Record, Store
@@ -144,6 +145,7 @@ class Engine:
             approvals=Approvals(self.record, self.desk, policies, wait_for_engineer),
             control=self.control,
             drafts=drafts,
+            kinds=OtherKinds(self.record, task, settings.budget, workers, device.kind),
             memory=self._recollection,
         )
 
@@ -249,6 +251,7 @@ class Engine:
             self._watch.close()
         self._context.lab.close()
         self._context.drafts.emulator.close()
+        self._context.kinds.close()
         await self._context.team.close()
         self.record.emit(SessionClosed(stop.reason, stop.message, self.state.digest()))
 
@@ -278,6 +281,7 @@ class Engine:
             if reached.reason in FINISHED:
                 await self._read_hardware(self.state.best, self.state.rounds[-1].number)
                 await measure_winner(self.record, self._context.lab, self._context.task)
+                await self._context.kinds.choose_winners()
             raise
 
     async def _rounds(self) -> None:

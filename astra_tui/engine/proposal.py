@@ -34,6 +34,7 @@ from astra_tui.engine.concurrency import FirstErrorGroup
 from astra_tui.engine.control import Control
 from astra_tui.engine.experience import Recollection
 from astra_tui.engine.lab import Lab, LabFailed
+from astra_tui.engine.other_kinds import OtherKinds
 from astra_tui.engine.record import Record
 from astra_tui.engine.stops import Stop, check_gpu_budget
 from astra_tui.engine.sweeping import sweep_candidate
@@ -84,6 +85,7 @@ class RoundContext:
     approvals: Approvals
     control: Control
     drafts: DraftLabs
+    kinds: OtherKinds
     memory: Recollection
     one_at_a_time: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
@@ -439,6 +441,7 @@ class Proposal:
                 group.create_task(
                     time_candidate(self.record, lab, self._base, candidate, self.place)
                 )
+                group.create_task(self.context.kinds.measure(candidate))
 
     async def _add_cases(self, text: str) -> None:
         """Lets the testing agent add cases before code is checked, an engineer's too."""

@@ -33,11 +33,18 @@ async def check(
 
 
 async def time_pair(
-    lab: Lab, base: NamedSource, candidate: NamedSource, workloads: tuple[str, ...] = ()
+    lab: Lab,
+    base: NamedSource,
+    candidate: NamedSource,
+    workloads: tuple[str, ...] = (),
+    *,
+    final: bool = False,
 ) -> Timing:
-    """One interleaved timing of two sources that passed their checks. Raises UserError."""
+    """One interleaved timing of two sources that passed their checks, as Lab.time says. Raises
+    UserError.
+    """
     timing = None
-    async for step in lab.open(candidate).time(base, workloads=workloads):
+    async for step in lab.open(candidate).time(base, final=final, workloads=workloads):
         if isinstance(step, Timing):
             timing = step
     if timing is None:

@@ -61,6 +61,8 @@ class Winner:
     """Over the baseline of the session, where it was timed."""
     shipped: Ratio | None = None
     """The fastest shipped kernel's time over its own, where the session measured both."""
+    elsewhere: tuple[str, ...] = ()
+    """How it does on GPUs of other kinds, and which candidate wins there, a line each."""
 
     @property
     def is_baseline(self) -> bool:
@@ -69,7 +71,8 @@ class Winner:
 
 
 def find_winner(session: Session, candidate: str = BEST, *, allow_altered: bool = False) -> Winner:
-    """The candidate of a session that `candidate` names: "best", or the beginning of its hash.
+    """The candidate of a session that `candidate` names: "best", the beginning of its hash, or a
+    kind of GPU, for the winner there.
 
     Raises UserError when there is none, or when it has not passed its check, and for a session
     that was altered unless that is allowed.
@@ -108,10 +111,36 @@ def find_winner(session: Session, candidate: str = BEST, *, allow_altered: bool 
         gpu=timing.gpu if timing is not None else "",
         speedup=timing.speedup if timing is not None else None,
         shipped=found.shipped.speedup if found.shipped is not None else None,
+        elsewhere=tuple(_elsewhere(state, kind, hash_) for kind in state.kinds),
+    )
+
+
+def _elsewhere(state: SessionState, kind: str, hash_: str) -> str:
+    known, opened = state.kinds[kind], state.opened
+    assert opened is not None
+    timing = known.timing(hash_, opened.baseline, final=True) or known.timing(
+        hash_, opened.baseline
+    )
+    told = _timed_words(timing) if timing is not None else f"it was not timed on {kind}"
+    if known.winner in ("", hash_):
+        return told
+    if known.winner == opened.baseline:
+        return f"{told}; nothing is better than the baseline there"
+    return f"{told}; candidate {short(known.winner)} wins there, and is exported by --candidate"
+
+
+def _timed_words(timing: Timing) -> str:
+    speedup = timing.speedup
+    return (
+        f"{timing.verdict.value} against the baseline on {timing.gpu}: "
+        f"{speedup.value:.3f} times [{speedup.low:.3f}, {speedup.high:.3f}]"
     )
 
 
 def _named(state: SessionState, candidate: str, folder: Path) -> str:
+    of_kind = state.kinds.get(candidate)
+    if of_kind is not None and of_kind.winner:
+        return of_kind.winner
     if candidate == BEST:
         if state.best:
             return state.best
@@ -161,9 +190,5 @@ def _verdict(state: SessionState, found: CandidateState, timing: Timing | None) 
                 reason = f" ({verdict.reasons[0]})" if verdict.reasons else ""
                 parts.append(f"round {round_.number}: {verdict.outcome.value}{reason}")
     if timing is not None:
-        speedup = timing.speedup
-        parts.append(
-            f"{timing.verdict.value} against the baseline on {timing.gpu}: "
-            f"{speedup.value:.3f} times [{speedup.low:.3f}, {speedup.high:.3f}]"
-        )
+        parts.append(_timed_words(timing))
     return "; ".join(parts)

@@ -306,6 +306,29 @@ class TimingFinished(Event, frozen=True, tag="timing_finished"):
     final: bool = False
 
 
+class KindTimed(Event, frozen=True, tag="kind_timed"):
+    """A candidate was timed against a base on a GPU of another kind than the session's, or why not.
+
+    `final`: in the end, in a fresh process.
+    """
+
+    kind: str
+    """The GPU's name."""
+    candidate: str
+    base: str
+    timing: Timing | None = None
+    problem: str = ""
+    final: bool = False
+
+
+class KindWinnerChosen(Event, frozen=True, tag="kind_winner_chosen"):
+    """Which candidate wins on GPUs of another kind, the baseline where none does, and why."""
+
+    kind: str
+    candidate: str
+    reason: str
+
+
 class SweepFinished(Event, frozen=True, tag="sweep_finished"):
     """The open numbers of a candidate were swept by timing, or could not be."""
 
@@ -563,7 +586,8 @@ AnyEvent = Union[  # noqa: UP007 - msgspec wants the types themselves.
     DecisionTaken, RejectionTakenBack, CodeWritten, CodeFailed, DiffReviewed, CompileFinished,
     CopyFound, CheckStarted,
     CaseChecked, CheckFinished, Sanitized, ProfileTaken, HardwareCountersRead, DeviceOpened,
-    WorkloadTimed, TimingFinished, SweepFinished, ShippedTimed, AnalysisGiven, VerdictReached,
+    WorkloadTimed, TimingFinished, KindTimed, KindWinnerChosen, SweepFinished,
+    ShippedTimed, AnalysisGiven, VerdictReached,
     BestChanged, RoundClosed, NoteAdded, CaseAdded, CallReserved, ExchangeMade, ToolUsed,
     StepRemembered,
     AutoApprovalSet, Paused, Resumed, ErrorOccurred, SessionClosed, RoundsTimed,

@@ -35,6 +35,8 @@ from astra_tui.model.events import (
     Event,
     ExchangeMade,
     HardwareCountersRead,
+    KindTimed,
+    KindWinnerChosen,
     MemoryRecalled,
     NoteAdded,
     ParentChosen,
@@ -59,6 +61,7 @@ from astra_tui.model.events import (
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import (
     CandidateState,
+    KindState,
     ProposalState,
     RoundState,
     SessionState,
@@ -338,7 +341,7 @@ def _without_results(state: SessionState, device: str) -> SessionState:
             rounds = _with_round(rounds, index, replace(round_, elsewhere=device))
     for hash_ in list(state.candidates):
         candidates = _with(candidates, hash_, CandidateState(hash_))
-    return replace(state, rounds=rounds, candidates=candidates)
+    return replace(state, rounds=rounds, candidates=candidates, kinds={})
 
 
 def _workload_timed(state: SessionState, event: WorkloadTimed) -> SessionState:
@@ -354,6 +357,20 @@ def _timing_finished(state: SessionState, event: TimingFinished) -> SessionState
     usage = replace(state.usage, gpu_seconds=state.usage.gpu_seconds + event.timing.gpu_seconds)
     state = _candidate(state, hash_, timings=(*before, event), timed=())
     return replace(state, usage=usage)
+
+
+def _kind_timed(state: SessionState, event: KindTimed) -> SessionState:
+    known = state.kinds.get(event.kind, KindState())
+    known = replace(known, timed=(*known.timed, event))
+    used = event.timing.gpu_seconds if event.timing is not None else 0.0
+    usage = replace(state.usage, gpu_seconds=state.usage.gpu_seconds + used)
+    return replace(state, kinds={**state.kinds, event.kind: known}, usage=usage)
+
+
+def _kind_winner(state: SessionState, event: KindWinnerChosen) -> SessionState:
+    known = state.kinds.get(event.kind, KindState())
+    known = replace(known, winner=event.candidate, reason=event.reason)
+    return replace(state, kinds={**state.kinds, event.kind: known})
 
 
 def _swept(state: SessionState, event: SweepFinished) -> SessionState:
@@ -468,6 +485,8 @@ _RULES: dict[type[Event], Callable[[SessionState, Any], SessionState]] = {
     DeviceOpened: _device_opened,
     WorkloadTimed: _workload_timed,
     TimingFinished: _timing_finished,
+    KindTimed: _kind_timed,
+    KindWinnerChosen: _kind_winner,
     SweepFinished: _swept,
     ShippedTimed: _shipped_timed,
     AnalysisGiven: _analysed,

@@ -19,6 +19,8 @@ KEY_VARIABLES = ("ASTRA_TUI_API_KEY", "OPENAI_API_KEY")
 
 EMULATOR = "emulator"
 AUTO_DEVICE = "auto"
+FIRST_GPU = "cuda:0"
+"""What a worker, which sees one alone, calls its GPU."""
 
 _DEVICE_NAME = re.compile(r"auto|emulator|cuda(:\d+)?")
 

@@ -29,6 +29,7 @@ from astra_tui.model.events import (
     DeviceOpened,
     DiffReviewed,
     ErrorOccurred,
+    KindTimed,
     MemoryRecalled,
     NoteAdded,
     ParentChoice,
@@ -41,7 +42,7 @@ from astra_tui.model.findings import SanitizerReport
 from astra_tui.model.plan import MERGE_MOVE, Plan
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import EMULATOR
-from astra_tui.model.timing import Timing
+from astra_tui.model.timing import Timing, TimingVerdict
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Outcome, Profile, RoundVerdict
 from astra_tui.model.yardsticks import ShippedTimes
@@ -279,6 +280,40 @@ class Usage(msgspec.Struct, frozen=True):
         return len({one.call for one in self.reserved})
 
 
+class KindState(msgspec.Struct, frozen=True):
+    """What is known on GPUs of another kind than the session's."""
+
+    winner: str = ""
+    """"" before it was chosen; the baseline where nothing is better."""
+    reason: str = ""
+    timed: tuple[KindTimed, ...] = ()
+
+    def has(self, candidate: str, base: str, *, final: bool = False) -> bool:
+        """Whether a pair was timed, or it was found that it cannot be."""
+        return self._latest(candidate, base, final) is not None
+
+    def timing(self, candidate: str, base: str, *, final: bool = False) -> Timing | None:
+        """The latest timing of a pair."""
+        found = self._latest(candidate, base, final)
+        return found.timing if found is not None else None
+
+    def faster(self, base: str) -> tuple[str, ...]:
+        """What is faster than a base, the fastest first."""
+        found = {
+            t.candidate: t.timing.speedup.value
+            for t in self.timed
+            if t.base == base and not t.final and t.timing is not None
+            and t.timing.verdict is TimingVerdict.FASTER
+        }  # fmt: skip
+        return tuple(sorted(found, key=lambda candidate: -found[candidate]))
+
+    def _latest(self, candidate: str, base: str, final: bool) -> KindTimed | None:
+        wanted = candidate, base, final
+        return next(
+            (t for t in reversed(self.timed) if (t.candidate, t.base, t.final) == wanted), None
+        )
+
+
 class SessionState(msgspec.Struct, frozen=True):
     """The whole session."""
 
@@ -297,6 +332,9 @@ class SessionState(msgspec.Struct, frozen=True):
     auto: AutoApproval = AutoApproval()
     round_limit: int = 0
     device: DeviceOpened | None = None
+    kinds: dict[str, KindState] = {}
+    """By the names of GPUs of other kinds that workers have: a portfolio, of which no mean means
+    anything."""
     troubles: tuple[ErrorOccurred, ...] = ()
     closed: SessionClosed | None = None
 
@@ -341,6 +379,12 @@ class SessionState(msgspec.Struct, frozen=True):
         if self.device is not None:
             return self.device.device
         return self.opened.settings.device if self.opened is not None else ""
+
+    @property
+    def gpu_name(self) -> str:
+        """The kind of GPU on which rounds are decided; "" on the emulator."""
+        gpu = self.device.gpu if self.device is not None else None
+        return (gpu.name or "") if gpu is not None else ""
 
     @property
     def has_better(self) -> bool:

@@ -132,6 +132,16 @@ def _of_timing(event: events.Event) -> Phrase | None:
             took = numbers.seconds(timing.seconds)
             words = f"{what} against {short(timing.base)}: {found}{why} ({took})"
             return Phrase(words, verdict.tone)
+        case events.KindTimed(timing=timing):
+            where = f"{short(event.candidate)} on {event.kind}"
+            if timing is None:
+                return Phrase(f"{where}: {event.problem}", Tone.CAUTION)
+            verdict = say.timing_verdict(timing)
+            found = f"{numbers.speedup(timing.speedup)}, {verdict.words}"
+            return Phrase(f"{where}, against {short(event.base)}: {found}", verdict.tone)
+        case events.KindWinnerChosen():
+            words = f"winner on {event.kind}: {short(event.candidate)}: {event.reason}"
+            return Phrase(words)
         case events.SweepAdvanced():
             return Phrase(f"sweep of {short(event.candidate)}: {event.progress}", Tone.DIM)
         case events.SweepFinished(swept=swept):

@@ -16,7 +16,13 @@ from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks, totals
-from astra_tui.present.timing import CaveatMarks, Names, shipped_blocks, timing_blocks
+from astra_tui.present.timing import (
+    CaveatMarks,
+    Names,
+    portfolio_blocks,
+    shipped_blocks,
+    timing_blocks,
+)
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.sessions.study import (
@@ -54,7 +60,10 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
     if not measured:
         return [doc.pairs(facts)]
     hardware = hardware_blocks(best.hardware) if best.hardware is not None else []
-    parts = {"Tools": sanitizer_blocks(best.sanitizer) + hardware}
+    parts = {
+        "Portfolio by device": portfolio_blocks(state),
+        "Tools": sanitizer_blocks(best.sanitizer) + hardware,
+    }
     for final in final_timings(state):
         names = Names(final.beside, short(best.hash), candidate_column="best")
         marks = CaveatMarks.of_timing(final.timing.workloads)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from astra_tui.model.digest import short
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.gpu import EnergyUse
+from astra_tui.model.state import SessionState
 from astra_tui.model.timing import (
     BEHIND_PRODUCER,
     Caveat,
@@ -20,8 +22,16 @@ from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTime
 from astra_tui.present import document as doc
 from astra_tui.present import numbers
 from astra_tui.present.numbers import microseconds, percent, ratio, seconds, speedup, times
-from astra_tui.present.tones import Tone
-from astra_tui.present.words import shipped_words, timing_verdict, words_of
+from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present.words import (
+    PORTFOLIO,
+    best_of,
+    kind_winner,
+    shipped_words,
+    timing_verdict,
+    words_of,
+)
+from astra_tui.sessions.summary import BASELINE, final_timings
 
 
 class Names(NamedTuple):
@@ -387,3 +397,29 @@ def _remarks(shape: ShapeTimes) -> Iterator[str]:
     for version in shape.versions:
         for caveat in version.caveats:
             yield f"{version.name} is void on {shape.workload}: {caveat.message}"
+
+
+def portfolio_blocks(state: SessionState) -> list[doc.Block]:
+    """The winner on each kind of GPU, where a run had several; a mean over them means nothing."""
+    if not any(known.winner for known in state.kinds.values()) or state.opened is None:
+        return []
+    own = [t.timing for t in final_timings(state) if t.beside == BASELINE]
+    told = best_of(state) if not own else timing_verdict(own[0])
+    rows: list[doc.Row] = [_portfolio_row(state.gpu_name, state.best, own, told, "decides rounds")]
+    for kind, known in state.kinds.items():
+        if known.winner:
+            timing = known.timing(known.winner, state.opened.baseline, final=True)
+            timings = [timing] if timing is not None else []
+            told = kind_winner(state, kind)
+            rows.append(_portfolio_row(kind, known.winner, timings, told, known.reason))
+    columns = "kind of GPU", "winner", "speedup", "measured on", "why"
+    table = doc.table(columns, rows, "Winners by kind of GPU, each against baseline.cu there")
+    return [table, *doc.paragraphs(PORTFOLIO)]
+
+
+def _portfolio_row(
+    kind: str, winner: str, timings: Sequence[Timing], told: Phrase, why: str
+) -> doc.Row:
+    speedup_: doc.Cell = doc.speedup_line(timings[0].speedup) if timings else doc.Badge(*told)
+    uuid = timings[0].uuid if timings else ""
+    return kind, doc.Code(short(winner)), speedup_, uuid[:12], why

@@ -166,11 +166,17 @@ def ending_of(state: SessionState) -> tuple[Phrase, ...]:
     is_finished = closed.reason.words.startswith("finished")
     why = stop_words(state) if is_finished else f"{stop_words(state)}: {closed.message}"
     ending = [Phrase(why, Tone.TITLE if is_finished else Tone.BAD)]
+    where = f" on {state.gpu_name}" if state.kinds else ""
     if best.words:
         counted = "" if state.candidate(state.best).is_timed else " than the baseline"
-        ending.append(Phrase(f"best: {best.words}{counted}", best.tone))
+        ending.append(Phrase(f"best{where}: {best.words}{counted}", best.tone))
     else:
         ending.append(Phrase("nothing is better than the baseline", Tone.CAUTION))
+    for kind, known in state.kinds.items():
+        if known.winner:
+            same = "the same" if known.winner == state.best else short(known.winner)
+            winner = kind_winner(state, kind)
+            ending.append(Phrase(f"best on {kind}: {same}, {winner.words}", winner.tone))
     workloads = told[1].workloads if told is not None else ()
     slower = [w for w in workloads if w.verdict is TimingVerdict.SLOWER]
     if slower:
@@ -183,6 +189,23 @@ def ending_of(state: SessionState) -> tuple[Phrase, ...]:
         others = f", {numbers.percent(most)} on {nearest}" if nearest != worst else ""
         ending.append(Phrase(words + others))
     return tuple(ending)
+
+
+PORTFOLIO = (
+    "Each kind of GPU has a winner of its own: times of GPUs of different kinds are not compared, "
+    "and no mean is taken over them."
+)
+
+
+def kind_winner(state: SessionState, kind: str) -> Phrase:
+    """How good the winner on GPUs of another kind is; nothing before it was chosen."""
+    known, opened = state.kinds[kind], state.opened
+    if not known.winner or opened is None:
+        return NOTHING_BETTER
+    timing = known.timing(known.winner, opened.baseline, final=True)
+    if known.winner == opened.baseline or timing is None:
+        return Phrase("nothing is better than the baseline", Tone.CAUTION)
+    return _judged(timing.speedup.value, BASELINE, timing_verdict(timing), is_brief=False)
 
 
 def _told_timing(state: SessionState) -> tuple[str, Timing] | None:

@@ -9,7 +9,7 @@ import msgspec
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus
 from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.counters import NcuReport
-from astra_tui.model.events import ParentChoice
+from astra_tui.model.events import ParentChoice, SessionOpened
 from astra_tui.model.findings import SanitizerReport
 from astra_tui.model.ledger import LedgerEntry, Score, ledger, score
 from astra_tui.model.plan import Citation, Observation, Prediction, Risk
@@ -122,6 +122,15 @@ class FinalTiming(msgspec.Struct, frozen=True):
     timing: Timing
 
 
+class KindReport(msgspec.Struct, frozen=True):
+    """The winner on GPUs of another kind than the session's, the baseline where none is better."""
+
+    kind: str
+    winner: str
+    reason: str
+    timing: Timing | None
+
+
 class RunReport(msgspec.Struct, frozen=True):
     """The whole session. Rounds count from 1; the baseline, round 0, is `baseline`."""
 
@@ -137,6 +146,8 @@ class RunReport(msgspec.Struct, frozen=True):
     best: CandidateReport
     timings: tuple[FinalTiming, ...]
     shipped: ShippedTimes | None
+    kinds: tuple[KindReport, ...]
+    """The winners on GPUs of other kinds that the run had."""
     rounds: tuple[RoundReport, ...]
     ledger: tuple[LedgerEntry, ...]
     usage: Usage
@@ -164,12 +175,19 @@ def run_report(state: SessionState, folder: Path) -> RunReport:
         best=_candidate_report(state, folder, state.best),
         timings=final_timings(state),
         shipped=state.candidate(state.best).shipped,
+        kinds=tuple(_kind_report(state, opened, name) for name in state.kinds),
         rounds=tuple(_round_report(state, folder, r) for r in state.rounds if r.number > 0),
         ledger=ledger(state),
         usage=state.usage,
         troubles=tuple(f"{t.where}: {t.message}" for t in state.troubles),
         digest=state.digest(),
     )
+
+
+def _kind_report(state: SessionState, opened: SessionOpened, kind: str) -> KindReport:
+    known = state.kinds[kind]
+    timing = known.timing(known.winner, opened.baseline, final=True)
+    return KindReport(kind, known.winner, known.reason, timing)
 
 
 def final_timings(state: SessionState) -> tuple[FinalTiming, ...]:

@@ -42,9 +42,6 @@ from astra_tui.model.timing import Timing
 from astra_tui.rpc import Failure, Message, ServerUnfit
 from astra_tui.workers.roster import Identity, Need, Use
 
-OWN_GPU = "cuda:0"
-"""A worker's GPU, by its name there: it sees one alone."""
-
 
 class WorkersFailed(ServerUnfit):
     """No worker can do a job; the message says why."""

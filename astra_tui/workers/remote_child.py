@@ -14,10 +14,10 @@ import msgspec
 
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.errors import DeviceMissing
-from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
+from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, FIRST_GPU, check_device_name
 from astra_tui.model.workers import WorkersStatus
 from astra_tui.processes.child import ChildDied, ChildTimeout
-from astra_tui.workers.jobs import OWN_GPU, PROCESSES, Ended, Folder, Job
+from astra_tui.workers.jobs import PROCESSES, Ended, Folder, Job
 
 if TYPE_CHECKING:
     from astra_tui.workers.pool import Done
@@ -76,7 +76,7 @@ class Workers:
             )
         wanted = kind if kind in kinds else kinds[0]
         found = (m.device for m in self.roster.members.values() if m.kind == wanted)
-        return DeviceChoice(OWN_GPU, far=next(found))
+        return DeviceChoice(FIRST_GPU, far=next(found))
 
     def start(self, module: str, arguments: tuple[str, ...] = (), name: str = "") -> RemoteChild:
         """A process of ours on some worker, as Child is one of this machine."""

@@ -20,11 +20,10 @@ from astra_tui.lab.cache import cache_root
 from astra_tui.lab.devices import choose_device
 from astra_tui.lab.requests import Time, TimeShipped, TimeTrials
 from astra_tui.model.errors import UserError
-from astra_tui.model.settings import EMULATOR
+from astra_tui.model.settings import EMULATOR, FIRST_GPU
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.rpc import Call, Failure, Message, Request, ServerUnfit
 from astra_tui.workers.jobs import (
-    OWN_GPU,
     PROCESSES,
     Answer,
     Ended,
@@ -104,7 +103,7 @@ class Station:
         if not self._has_gpu:
             return Answer(identity=own_identity())
         try:
-            device = choose_device(OWN_GPU).identify()
+            device = choose_device(FIRST_GPU).identify()
         except UserError as error:
             return Answer(Ended.DIED, message=f"it offers a GPU, and {error.message}")
         return Answer(identity=own_identity(), device=device)
@@ -220,7 +219,7 @@ def placed(job: Job) -> Job:
     """
     device = PROCESSES[job.module].device
     if job.arguments[device] != EMULATOR:
-        arguments = [*job.arguments[:device], OWN_GPU, *job.arguments[device + 1 :]]
+        arguments = [*job.arguments[:device], FIRST_GPU, *job.arguments[device + 1 :]]
         job = msgspec.structs.replace(job, arguments=tuple(arguments))
     if job.folder is None:
         return job

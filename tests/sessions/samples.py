@@ -45,6 +45,8 @@ from astra_tui.model.events import (
     Event,
     ExchangeMade,
     HardwareCountersRead,
+    KindTimed,
+    KindWinnerChosen,
     MemoryRecalled,
     NoteAdded,
     ParentChosen,
@@ -317,6 +319,8 @@ def whole_session() -> list[Event]:
         VerdictReached(1, 0, verdict()),
         BestChanged(1, BETTER),
         RoundClosed(1),
+        KindTimed("NVIDIA L4", BETTER, BASELINE, problem="cannot be timed: it has no GPU left"),
+        KindWinnerChosen("NVIDIA L4", BASELINE, "nothing is faster there"),
         ErrorOccurred("lab", "restarted"),
         SessionClosed(StopReason.ROUNDS, "5 rounds", ""),
     ]

@@ -12,23 +12,34 @@ import pytest
 from msgspec.structs import replace
 
 from astra_tui.engine import lab as lab_module
+from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import time_pair
 from astra_tui.engine.sweeping import tune
+from astra_tui.export import find_winner
 from astra_tui.gpu.gpu_process import Found
 from astra_tui.lab.requests import NamedSource
 from astra_tui.lab.tuning.tuner import Tuned
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
+from astra_tui.model.events import WorkersSeen
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.timing import Timing, TimingVerdict
+from astra_tui.plain.console import text_lines
 from astra_tui.playbook import Evidence
 from astra_tui.playbook.space import space_of
+from astra_tui.present.report import as_markdown, compose
+from astra_tui.present.sessions import result_blocks
+from astra_tui.present.words import PORTFOLIO, ending_of
 from astra_tui.present.workers import status_lines
 from astra_tui.processes.child import Child
+from astra_tui.sessions.integrity import read_session
+from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.workers import Workers, WorkersAsked, cluster, open_workers
 from astra_tui.workers.roster import Roster, Use
 from tests.conftest import ROOT
-from tests.gpu.script import FACTS, GPUS
+from tests.engine.scripted import ScriptedTeam, Session, Step, settings_of
+from tests.gpu.script import FACTS, GPUS, OTHER_KIND
 from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
@@ -155,3 +166,64 @@ def test_a_sweep_on_two_gpus_finds_what_one_process_finds(
     for uuid in both.gpus:
         proof, *timed = did(seen, uuid)
         assert (proof, {*timed}) == ("A/A timing", {"timing trials of a sweep"})
+
+
+def test_gpus_of_two_kinds_end_with_a_portfolio_and_no_mean(
+    task: KernelTask, tmp_path: Path
+) -> None:
+    """On the other kind the first candidate is faster than the session's best; a wrong mean of both
+    would name neither. All of it is in the journal, with the GPU that measured.
+    """
+    for name in ("tuned.cu", "yardsticks.toml"):
+        (task.folder / name).unlink()
+    good_there = takes(task, 45, "\n// scripted elsewhere: 20 us").text
+    steps = [Step("good there", (good_there,)), Step("good here", (takes(task, 30).text,))]
+    settings = settings_of(rounds=2, reflections=0, repairs=0, sweep=0)
+    seen: list[Roster] = []
+    with gpu_workers("first", "second", "other", seen=seen) as workers:
+        opened = open_session(tmp_path / "session", task, settings, Redactor())
+        device = workers.device("cuda")
+        assert device.kind == FACTS.name, "of this kind there are two"
+        engine = build_engine(
+            opened, task, settings, ScriptedTeam(steps), wait_for_engineer=False, device=device,
+            workers=workers,
+        )  # fmt: skip
+        session = Session(opened, engine, ScriptedTeam(()))
+        asyncio.run(session.run())
+    found = read_session(tmp_path / "session")
+    state = found.state
+    assert found.trust.whole
+    first, best = (r.proposals[0].attempts[0].candidate for r in state.rounds[1:])
+    assert (state.best, state.gpu_name) == (best, FACTS.name)
+    known = state.kinds[OTHER_KIND]
+    assert known.winner == first
+    assert known.reason == f"faster there than {short(best)}, the best on {FACTS.name}"
+    baseline = state.rounds[0].base
+    final = known.timing(first, baseline, final=True)
+    assert final is not None
+    assert (final.gpu, final.uuid) == (OTHER_KIND, GPUS["other"].uuid)
+    assert final.speedup.value == pytest.approx(50 / 20, rel=0.01)
+
+    own = [t for c in state.candidates.values() for t in c.timings]
+    assert {t.timing.uuid for t in own} <= {GPUS["first"].uuid, GPUS["second"].uuid}
+    (confirmed,) = (t.timing for t in own if t.final)
+    assert confirmed.speedup.value == pytest.approx(50 / 30, rel=0.01)
+    timed = [t.timing for t in own] + [t.timing for t in known.timed if t.timing is not None]
+    assert state.usage.gpu_seconds == pytest.approx(sum(t.gpu_seconds for t in timed))
+    assert did(seen, GPUS["other"].uuid)[0] == "A/A timing"
+    watched = [e.status for e in session.events if isinstance(e, WorkersSeen)]
+    assert any(w.doing == ("A/A timing",) for status in watched for w in status.workers)
+
+    shown = " ".join(text_lines(result_blocks(state, tmp_path / "session"), 200))
+    report = as_markdown(compose(found))
+    for text in (shown, report):
+        assert "Portfolio by device" in text
+        assert PORTFOLIO.split(":")[0] in text
+    ending = [p.words for p in ending_of(state)]
+    assert f"best on {FACTS.name}: 1.6" in " ".join(ending)
+    assert f"best on {OTHER_KIND}: {short(first)}, 2.5" in " ".join(ending)
+    assert find_winner(found).candidate == best
+    there = find_winner(found, OTHER_KIND)
+    assert there.candidate == first
+    assert f"faster against the baseline on {OTHER_KIND}: 2.5" in there.elsewhere[0]
+    assert f"candidate {short(first)} wins there" in find_winner(found).elsewhere[0]

@@ -14,12 +14,13 @@ from astra_tui.present.markdown import as_markdown
 from astra_tui.present.numbers import change_between, count, minute, pluralised
 from astra_tui.present.report import environment, measured, story
 from astra_tui.present.report.facts import Facts
-from astra_tui.present.words import shipped_words, timing_verdict
+from astra_tui.present.words import PORTFOLIO, shipped_words, timing_verdict
 from astra_tui.sessions.integrity import Session, Trust, read_session
 from astra_tui.sessions.safe_open import write_inside
 from astra_tui.sessions.store import place_for
 
 _SECTIONS = (
+    measured.portfolio_section,
     measured.timing_section,
     measured.caveat_section,
     story.story_section,
@@ -62,6 +63,8 @@ def _opening(facts: Facts) -> tuple[doc.Block, ...]:
     trust, damage = facts.session.trust, facts.session.contents.damage
     lines = [] if trust.whole else [_distrust(trust)]
     lines += [_who(facts), _result(facts)]
+    if any(known.winner for known in facts.state.kinds.values()):
+        lines.append((f"This is of {facts.gpu_name}. ", PORTFOLIO))
     if facts.timings:
         lines.append((_caveats(facts),))
     if damage:

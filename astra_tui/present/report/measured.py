@@ -13,7 +13,14 @@ from astra_tui.present.checks import diagnostics_blocks, failures_blocks, open_c
 from astra_tui.present.numbers import dimensions, pluralised
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.plots import counters_figure, roofline_figure
-from astra_tui.present.timing import Names, cold_table, other_tables, shipped_blocks, timing_blocks
+from astra_tui.present.timing import (
+    Names,
+    cold_table,
+    other_tables,
+    portfolio_blocks,
+    shipped_blocks,
+    timing_blocks,
+)
 from astra_tui.present.words import timing_verdict
 from astra_tui.sessions.summary import COUNTERS
 
@@ -25,6 +32,12 @@ _PROTOCOLS = (
     "around each, and the arithmetic mean; it times the launch path as well and has no interval. A "
     "speedup is the time of the older version over that of the newer one."
 )
+
+
+def portfolio_section(facts: Facts) -> doc.Section | None:
+    """The winner on each kind of GPU; None where the run had one kind."""
+    blocks = portfolio_blocks(facts.state)
+    return doc.Section("Portfolio by device", "portfolio", tuple(blocks)) if blocks else None
 
 
 def timing_section(facts: Facts) -> doc.Section | None:
