@@ -169,7 +169,7 @@ class Pool:
             answer = await self._at(asked, Job(asked.job, self._topic), Use.CPU)
             if answer is None:
                 return
-            reason = self._unfit(answer)
+            reason = await self._unfit(answer)
             if reason:
                 self._change(self.roster.exclude(name, reason))
                 return
@@ -180,11 +180,13 @@ class Pool:
         finally:
             del self._admitting[address]
 
-    def _unfit(self, answer: Answer) -> str:
+    async def _unfit(self, answer: Answer) -> str:
         if answer.identity is None:
             return answer.trouble or "it does not say what it is"
-        other = answer.device and self.roster.has_gpu(answer.device.uuid or "")
-        if other:
+        gpu = answer.device.uuid if answer.device is not None else None
+        if gpu and self.roster.has_gpu(gpu):
+            await self._find()  # That one may be gone, and this be the one that was started again.
+        if gpu and (other := self.roster.has_gpu(gpu)):
             return f"its GPU is that of {other.name}: each worker needs one of its own"
         return unfit(own_identity(), answer.identity)
 

@@ -28,11 +28,13 @@ from astra_tui.model.events import (
     Paused,
     SessionClosed,
     StopReason,
+    WorkersSeen,
 )
 from astra_tui.model.fold import fold
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team import Brief, OnText, PlanAnswer, Team
+from astra_tui.model.workers import WorkersStatus, WorkerStatus
 from astra_tui.sessions.client import (
     EngineClient,
     EngineGone,
@@ -273,14 +275,17 @@ def test_a_hang_up_loses_nothing_and_a_late_front_end_sees_all(
     run(test())
 
 
-def test_an_open_question_reaches_whoever_comes_after_it_was_asked(
+def test_an_open_question_and_what_workers_are_at_reach_whoever_comes_later(
     tmp_path: Path, task: KernelTask, team: ScriptedTeam
 ) -> None:
     async def test() -> None:
-        folder = tmp_path / "s"
+        folder, workers = tmp_path / "s", WorkersSeen(WorkersStatus((WorkerStatus("gpu0"),)))
         async with hosted(folder, task, team) as engine:
             async with attached(engine) as first:
                 question = await first.question()
+            engine.server._engine.record.emit(workers)
+            async with attached(engine) as other:
+                assert await other.watch(lambda e: isinstance(e, WorkersSeen)) == workers
             async with attached(engine) as second:
                 assert await second.question() == question
                 await second.client.cancel()
