@@ -121,6 +121,7 @@ REASONS = {
     "model/roles.py": "events, teams and the loop share it; their files would bring in more",
     "model/verdict_thresholds.py": "looked for by name; their readers are in four rooms",
     "playbook/tolerance.py": "several moves share it, and nothing else",
+    "model/workers.py": "events, screen and lines share it; other files would bring in more",
     "processes/exit_with_parent.py": "every child process loads it first",
     "tui/widgets/gpu.py": "a pane: one file each",
 }

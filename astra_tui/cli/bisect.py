@@ -10,7 +10,7 @@ from astra_tui import plain
 from astra_tui.cli.command import OneOf, Options, argument, command, flag, positive_number
 from astra_tui.cli.exit_codes import ExitCode, UnavailableHere
 from astra_tui.cli.flags import DEVICE, JSON, SESSION_TASK
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Counter
 from astra_tui.model.settings import EMULATOR
 
@@ -82,7 +82,7 @@ def run(options: Options) -> int:
     state = session.state
     _, task = local_task(state, folder, options.task, trust=options.trust)
     fetch_upstream(task)
-    _check_workload(options.slower, task)
+    task.workload(options.slower)  # Raises UserError for one that there is not.
     device = choose_device(options.device).name
     if options.slower and not options.counter and device == EMULATOR:
         raise UnavailableHere(
@@ -101,12 +101,6 @@ def _check_flags(options: Options) -> None:
         )
     if options.counter and options.slower is None:
         raise UserError("a counter is of a workload", hint="name one: --slower WORKLOAD")
-
-
-def _check_workload(name: str | None, task: KernelTask) -> None:
-    names = [w.name for w in task.workloads]
-    if name is not None and name not in names:
-        raise UserError(f"{task.name} has no workload '{name}'", hint=nearest(name, names))
 
 
 def _chain(state: SessionState, good: str | None, bad: str | None) -> tuple[Accepted, ...]:

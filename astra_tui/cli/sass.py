@@ -49,11 +49,10 @@ class _Version:
 def run(options: Options) -> int:
     """Prints histogram and listing, or how they differ from another version's, or JSON."""
     from astra_tui.cli.answers import SassAnswer
-    from astra_tui.lab.explain.sass.compiling import named_workload
     from astra_tui.model.task import find_task
 
     task = find_task(options.task)
-    workload = named_workload(task, options.workload)
+    workload = task.workload(options.workload)
     names = [options.source, *([options.against] if options.against else [])]
     versions = _disassembled(task, workload, [find_source(task, name) for name in names])
     diff = _diff(versions)

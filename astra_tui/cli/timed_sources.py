@@ -12,7 +12,7 @@ from astra_tui.cli.check import check_source, print_check
 from astra_tui.cli.command import flag
 from astra_tui.cli.exit_codes import UnavailableHere
 from astra_tui.cli.flags import chosen_seed
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.errors import UserError
 from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
 
 if TYPE_CHECKING:
@@ -61,11 +61,7 @@ class OpenGpu:
 
 def chosen_workloads(task: KernelTask, names: Sequence[str]) -> tuple[Workload, ...]:
     """The named workloads, or all. Raises UserError for one that the task does not have."""
-    known = {w.name: w for w in task.workloads}
-    for name in names:
-        if name not in known:
-            raise UserError(f"{task.name} has no workload '{name}'", hint=nearest(name, known))
-    return tuple(known[name] for name in dict.fromkeys(names)) or task.workloads
+    return tuple(map(task.workload, dict.fromkeys(names))) or task.workloads
 
 
 def refuse_emulator(device: str) -> None:

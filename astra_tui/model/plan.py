@@ -241,6 +241,11 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
         return replace(self, parameters=tuple(changed))
 
 
+def editable_text(plan: Plan) -> str:
+    """A plan as JSON that an engineer can edit; `read_edited_plan` reads it."""
+    return msgspec.json.format(msgspec.json.encode(plan), indent=2).decode()
+
+
 def read_edited_plan(before: Plan, text: str) -> Plan:
     """The plan that a JSON text makes of the one before. Raises UserError that names the field."""
     try:

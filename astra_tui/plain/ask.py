@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-import msgspec
-
 from astra_tui.model import events
 from astra_tui.model.approval import (
     Answer,
@@ -33,7 +31,7 @@ from astra_tui.model.constraints import Ruling, in_order
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
-from astra_tui.model.plan import Observation, Plan, read_edited_plan
+from astra_tui.model.plan import Observation, Plan, editable_text, read_edited_plan
 from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.model.visible import visible_line
 from astra_tui.plain.output import note
@@ -242,7 +240,7 @@ def _edited(
     question: Question, by: Author, shown: Plan | str, kept: Edit | None
 ) -> Answer | Edited:
     is_plan = isinstance(shown, Plan)
-    before = _encoded(shown) if isinstance(shown, Plan) else shown
+    before = editable_text(shown) if isinstance(shown, Plan) else shown
     edit = kept if kept and kept.file.exists() else _begin(question, before, is_plan)
     try:
         run_editor(edit.file)
@@ -264,10 +262,6 @@ def _begin(question: Question, text: str, is_plan: bool) -> Edit:
         return Edit.begin(text, question.id, ".json" if is_plan else ".cu")
     except UserError as error:
         raise NotUnderstood(error.message) from None
-
-
-def _encoded(plan: Plan) -> str:
-    return msgspec.json.format(msgspec.json.encode(plan), indent=2).decode()
 
 
 def _answer_of(question: Question, by: Author, shown: Plan | str, text: str) -> Answer:

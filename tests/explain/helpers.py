@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.explain.sass import disassemble
-from astra_tui.lab.explain.sass.compiling import compile_workload, named_workload
+from astra_tui.lab.explain.sass.compiling import compile_workload
 from astra_tui.lab.explain.sass.disassembly import kernel_of
 from astra_tui.lab.explain.sass.listing import parse_listing
 from astra_tui.model.sass import Disassembly, SassKernel
@@ -19,7 +19,7 @@ def disassembled(task: KernelTask, name: str, compiler: Compiler) -> Disassembly
     """One of a task's sources, for its first workload."""
     file = task.folder / name
     source = read_source(task, file.read_text(encoding="utf-8"), str(file))
-    found = disassemble(compile_workload(task, source, named_workload(task, None), compiler))
+    found = disassemble(compile_workload(task, source, task.workload(), compiler))
     assert found.available, found.problem
     return found
 

@@ -12,7 +12,7 @@ from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import Counters
 from astra_tui.model.device import Device
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.errors import UserError
 from astra_tui.model.findings import Finding
 from astra_tui.model.launch import Refused
 from astra_tui.model.task import KernelTask, Workload
@@ -49,10 +49,7 @@ def workload_case(
 
     Raises UserError where the contract does not allow these sizes.
     """
-    workloads = {w.name: w for w in task.workloads}
-    if name is not None and name not in workloads:
-        raise UserError(f"{task.name} has no workload '{name}'", hint=nearest(name, workloads))
-    return shape_case(task, workloads[name] if name else task.workloads[0], rows, elements)
+    return shape_case(task, task.workload(name), rows, elements)
 
 
 def shape_case(task: KernelTask, workload: Workload, rows: int | None, elements: int) -> Case:

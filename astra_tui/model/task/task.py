@@ -16,6 +16,7 @@ import msgspec
 
 from astra_tui.model.device import ArgumentRole
 from astra_tui.model.dtypes import DType, item_shape
+from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.findings import Acceptance
 from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.expression import Expression, names_in
@@ -184,6 +185,13 @@ class KernelTask:
     def yardsticks_file(self) -> Path:
         """The kernels that others ship for this operator; it may be absent."""
         return self.folder / "yardsticks.toml"
+
+    def workload(self, name: str | None = None) -> Workload:
+        """The workload by name, by default the first. Raises UserError for an unknown one."""
+        known = {w.name: w for w in self.workloads}
+        if name is not None and name not in known:
+            raise UserError(f"{self.name} has no workload '{name}'", hint=nearest(name, known))
+        return self.workloads[0] if name is None else known[name]
 
     @cached_property
     def scope(self) -> Scope:

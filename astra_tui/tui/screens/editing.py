@@ -15,7 +15,7 @@ import msgspec
 from astra_tui.model.approval import Answer, ApprovalGate, Question
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
-from astra_tui.model.plan import Plan, read_edited_plan
+from astra_tui.model.plan import Plan, editable_text, read_edited_plan
 from astra_tui.model.settings import TeamKind
 from astra_tui.model.visible import is_harmless
 from astra_tui.sessions.client import Edit
@@ -175,7 +175,7 @@ class Editing:
     def _shown(self, question: Question, plan: Plan) -> str:
         """The text that is asked about."""
         if question.gate is ApprovalGate.PLAN:
-            return _encoded(plan)
+            return editable_text(plan)
         return self._screen.read_text(question.subject)
 
     def _begin(self, question: Question, text: str) -> Edit:
@@ -239,10 +239,6 @@ def _changed(question: Question, shown: str, text: str) -> Plan | str | None:
     before = msgspec.json.decode(shown, type=Plan)
     plan = read_edited_plan(before, text)
     return None if plan == before else plan
-
-
-def _encoded(plan: Plan) -> str:
-    return msgspec.json.format(msgspec.json.encode(plan), indent=2).decode()
 
 
 def _refuse_hidden(source: str) -> None:

@@ -7,19 +7,9 @@ from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.errors import UserError
 from astra_tui.model.launch import Refused
 from astra_tui.model.task import KernelTask, Workload
-
-
-def named_workload(task: KernelTask, name: str | None) -> Workload:
-    """The workload by name, by default the first. Raises UserError for an unknown one."""
-    workloads = {w.name: w for w in task.workloads}
-    if name is None:
-        return task.workloads[0]
-    if name not in workloads:
-        raise UserError(f"{task.name} has no workload '{name}'", hint=nearest(name, workloads))
-    return workloads[name]
 
 
 def compile_workload(
