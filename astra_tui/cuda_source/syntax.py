@@ -265,7 +265,13 @@ def last_line_of(node: Node) -> int:
 def of_type(node: Node, *types: str) -> Iterator[Node]:
     """The nodes of some types at or below a node, in the order of the text."""
     kinds = _kinds(types)
-    return (n for n in descendants(node) if n.kind_id in kinds)
+    return (n for kind, n in _with_kinds(node) if kind in kinds)
+
+
+@lru_cache(maxsize=32)
+def _with_kinds(node: Node) -> tuple[tuple[int, Node], ...]:
+    """A node's descendants: a step down the tree costs more than looking through all again."""
+    return tuple((n.kind_id, n) for n in descendants(node))
 
 
 @lru_cache(maxsize=64)

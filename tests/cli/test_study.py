@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import signal
@@ -29,7 +30,7 @@ from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_reader import journal_path
 from astra_tui.sessions.study import over_seeds, over_tasks, study_row
 from astra_tui.sessions.summary import final_timings
-from tests.cli.command import Outcome, Shell
+from tests.cli.command import SECONDS, Outcome, Shell
 from tests.cli.conftest import KEY
 from tests.cli.test_json import decoded
 from tests.conftest import ROOT
@@ -110,19 +111,24 @@ def on_workers(
         study = psutil.Popen(
             command, cwd=shell.folder, env=shell.environment(), stdout=to_out, stderr=to_err
         )
-        while not (busy := [w for w in workers_of(study) if w.children()]):
+        while not (busy := busy_workers(study)):
             assert study.poll() is None, err.read_text()
             time.sleep(0.02)
         started = study.children(recursive=True)
         disturb(study, busy[0])
         code = study.wait()
-    _, alive = psutil.wait_procs(started, timeout=30)
+    _, alive = psutil.wait_procs(started, timeout=SECONDS)
     assert not alive
     return Outcome(code, out.read_text(), err.read_text())
 
 
-def workers_of(study: psutil.Process) -> list[psutil.Process]:
-    return [p for p in study.children() if "astra_tui.workers.process" in p.cmdline()]
+def busy_workers(study: psutil.Process) -> list[psutil.Process]:
+    busy = []
+    for child in study.children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # It has just ended.
+            if "astra_tui.workers.process" in child.cmdline() and child.children():
+                busy.append(child)
+    return busy
 
 
 def test_a_gate_rejects_what_is_too_risky(shell: Shell) -> None:

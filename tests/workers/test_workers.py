@@ -37,7 +37,7 @@ def workers() -> Iterator[Workers]:
         yield opened
         mine = processes()
         assert len(mine) >= 2
-    _, alive = psutil.wait_procs(mine, timeout=30)
+    _, alive = psutil.wait_procs(mine, timeout=600)
     assert not alive
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from astra_tui.model.errors import Place
 from astra_tui.model.launch.parser import parse_plan
@@ -37,6 +38,7 @@ class PlanText:
     end: int
 
 
+@lru_cache(maxsize=32)
 def find_plan(source: str, file: str = "") -> PlanText:
     """The plan in a kernel source. Raises PlanError when there is none, or more than one."""
     found = list(_plans(source, file))
@@ -56,6 +58,7 @@ def find_plan(source: str, file: str = "") -> PlanText:
     return found[0]
 
 
+@lru_cache(maxsize=32)
 def plan_of(source: str, file: str = "") -> LaunchPlan:
     """Finds and parses the plan of a kernel source."""
     found = find_plan(source, file)
