@@ -85,14 +85,12 @@ class Asker:
             self._conversation.remember(step.prompt, reply.text)
         return reply.text
 
-    async def advise(
-        self, step: Step, on_text: OnText | None = None, box: Toolbox | None = None
-    ) -> str:
+    async def advise(self, step: Step) -> str:
         """The model's words where they are only advice: as far as they came where they were cut
         at a limit, and "" where there are none.
         """
         try:
-            return await self.say(step, on_text, box)
+            return await self.say(step)
         except Truncated as cut:
             return cut.partial.text if cut.partial is not None else ""
         except NO_ADVICE:
