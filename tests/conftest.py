@@ -38,6 +38,11 @@ os.environ.setdefault("ASTRA_TUI_CACHE", str(ROOT / ".astra" / "test-cache"))
 OWN_SOURCES = sorted(f for own in ROOT.glob("kernels/*/tuned.cu") for f in own.parent.glob("*.cu"))
 """Those of the bundled tasks whose sources are ours; `tests/upstream` has the others."""
 
+LONGEST = {
+    ROOT / "tests" / f for f in ("tui/test_terminal.py", "web/test_serve.py", "zoo/test_audit.py")
+}
+"""Files whose tests take ten seconds and more, most of them waiting."""
+
 from astra_tui.engine.lab import Lab  # noqa: E402
 from astra_tui.lab.cache import content_key  # noqa: E402
 from astra_tui.lab.check.oracle import Oracle  # noqa: E402
@@ -77,6 +82,11 @@ def pytest_collection() -> Generator[None, object, object]:
         except BlockingIOError:
             fcntl.flock(lock, fcntl.LOCK_SH)
         return (yield)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest begin first: begun last, all other processes would wait for them."""
+    items.sort(key=lambda item: item.path not in LONGEST)
 
 
 def pytest_collection_finish() -> None:
