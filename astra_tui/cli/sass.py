@@ -67,8 +67,8 @@ def _disassembled(task: KernelTask, workload: Workload, files: list[Path]) -> li
     """Each source with its machine code. Raises UnavailableHere when that cannot be had."""
     from astra_tui.cli.devices import open_compiler
     from astra_tui.lab.check.execution import read_source
+    from astra_tui.lab.check.kernels import compile_workload
     from astra_tui.lab.explain.sass import disassemble
-    from astra_tui.lab.explain.sass.compiling import compile_workload
 
     versions: list[_Version] = []
     with open_compiler(task) as compiler:

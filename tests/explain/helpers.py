@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from astra_tui.lab.check.execution import read_source
+from astra_tui.lab.check.kernels import compile_workload
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.explain.sass import disassemble
-from astra_tui.lab.explain.sass.compiling import compile_workload
 from astra_tui.lab.explain.sass.disassembly import kernel_of
 from astra_tui.lab.explain.sass.listing import parse_listing
 from astra_tui.model.sass import Disassembly, SassKernel
