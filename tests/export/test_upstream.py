@@ -74,7 +74,8 @@ def test_every_format_carries_what_the_source_includes_and_builds_alone(
         scratch = tmp_path / "scratch"
         scratch.mkdir()
         parts = subject, exporter.checker, exporter.tools, tmp_path / "cpp", scratch
-        assert ExportChecks(*parts)._nvcc().startswith("for sm_90a by nvcc")
+        built = ExportChecks(*parts)._build([f"{task.name}.cu"])
+        assert built.startswith("for sm_90a by nvcc")
     missing = tmp_path / "cpp" / "upstream" / "include" / "lib" / "bits.h"
     missing.write_text("// another\n")
     found = alone(exporter, subject, Format.CPP, tmp_path / "cpp")
