@@ -313,8 +313,11 @@ def test_files_for_a_stranger(subjects: dict[str, Subject], framework: Framework
     assert all(isinstance(text, str) and compile(text, "file", "exec") for text in python)
 
 
-def test_the_dossier_that_comes_with_the_project() -> None:
-    name, framework = "h200-partner-rmsnorm", Framework.SGLANG
+@pytest.mark.parametrize(
+    ("name", "framework"),
+    [("h200-partner-rmsnorm", Framework.SGLANG), ("h200-partner-silu", Framework.FLASHINFER)],
+)
+def test_the_dossiers_that_come_with_the_project(name: str, framework: Framework) -> None:
     session = read_session(ROOT / "sessions" / name)
     assert session.state.opened is not None
     task = load_task(ROOT / "kernels" / session.state.opened.settings.task)
@@ -328,41 +331,39 @@ def test_the_dossier_that_comes_with_the_project() -> None:
     assert "was not looked up" not in others[PAGE]
 
 
-def objections(text: str = "") -> str:
-    """What stands against the winner of a session on FlashInfer's silu, or a text in its place."""
-    session = read_session(ROOT / "sessions" / "h200-partner-silu")
-    assert session.state.opened is not None
-    task = load_task(ROOT / "examples" / "silu_without_pdl")
-    assert task.hash == session.state.opened.task_hash
-    winner = find_winner(session)
-    winner = replace(winner, text=text or winner.text)
+SILU = ROOT / "sessions" / "h200-partner-silu"
+
+
+def objections(**changes: str) -> str:
+    """What stands against the winner of a session on FlashInfer's silu, with other texts."""
+    session = read_session(SILU)
+    task = load_task(ROOT / "kernels" / "flashinfer_silu_and_mul")
+    winner = replace(find_winner(session), **changes)
     page = dossier(winner, task, session.state, Framework.FLASHINFER).files[PAGE]
     return page.partition("**Against it:**")[2].partition("## Times")[0]
 
 
 def test_a_dossier_compares_the_launches() -> None:
-    """A launch of the shipped source that ships otherwise, a lost wait, and lost sizes."""
-    session = read_session(ROOT / "sessions" / "h200-partner-silu")
-    text = find_winner(session).text
+    """A start that ships with a dependent launch and was timed without, a lost wait, lost sizes."""
+    winner = find_winner(read_session(SILU))
     found = objections()
+    assert not any(words in found for words in ("turn it on", "too early", "does not check that"))
+    assert "`d % 8 != 0 or (aligned(out, 16) and aligned(input, 16))`" in found
+    plain = winner.baseline.replace(" pdl=true", "")
+    found = objections(baseline=plain)
     assert "FlashInfer's own launcher may turn it on, and that was not timed" in found
-    assert "it would read its inputs too early" in found
-    assert "`d % 8 == 0`" in found
-    assert "does not check that, where the first one's did" in found
-    waits = text.replace(
-        "const uint64_t row", "cudaGridDependencySynchronize();\n  const uint64_t row"
-    )
-    assert "too early" not in objections(waits)
-    launch = "act_and_mul<T> grid=(rows, ceil_div(d // 8, 256)) block=256"
-    assert launch in text
-    dependent = text.replace(launch, f"{launch} pdl=true")
-    assert "how much the launch, is not known" in objections(dependent)
-    begin = text.index(launch)
-    plan = text[begin : text.index("*/", begin)]
-    guarded = "when d % 8 == 0:\n" + "".join(f"        {x}\n" for x in plan.splitlines())
-    found = objections(text.replace(plan, guarded))
-    assert "`d % 8 == 0`" in found
-    assert "does not check that" not in found
+    assert "how much the launch, is not known" in found
+    both = objections(baseline=plain, text=winner.text.replace(" pdl=true", ""))
+    assert "turn it on" in both
+    assert "how much the launch, is not known" not in both
+    early = winner.text.replace("cudaGridDependencySynchronize();", "")
+    assert "it would read its inputs too early" in objections(text=early)
+    begin = winner.text.index("/* @launch")
+    plan = winner.text[begin : winner.text.index("*/", begin)]
+    launch = "act_and_mul<T, 8> grid=(rows, ceil_div(d // 8, 256)) block=256 pdl=true"
+    assert launch in plan
+    narrowed = winner.text.replace(plan, f"/* @launch\n   {launch} args=(out, input, d // 8)\n")
+    assert "does not check that, where the first one's did" in objections(text=narrowed)
 
 
 def test_a_dossier_says_what_speaks_against_it() -> None:
