@@ -41,7 +41,7 @@ class Tail:
         with reading(self._folder, JOURNAL_NAME) as handle:
             content = handle.read(end)
         found = parse_journal(content, self._folder / JOURNAL_NAME)
-        return [encode_record(r.seq, r.time, r.mono, r.event, r.seal) for r in found.records]
+        return [encode_record(record) for record in found.records]
 
     def close(self) -> None:
         """Closes the file."""

@@ -40,7 +40,7 @@ from astra_tui.model.state import SessionState
 JOURNAL_NAME = "journal.jsonl"
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """One event as the journal holds it.
 
     `seq` counts from 0. `time` is UTC with milliseconds; `mono` is the writer's monotonic clock
@@ -69,15 +69,13 @@ def timestamp(now: datetime) -> str:
     return now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def encode_record(seq: int, time: str, mono: float, event: Event, seal: str = "") -> bytes:
-    """One line with its line feed; `sealed` gives it a seal, and `seal` one that it had before.
+def encode_record(record: Record) -> bytes:
+    """One line with its line feed, with all fields that the record has; `sealed` gives it a seal.
 
     JSON has no infinities and no NaN, which errors of outputs can be: they are written as the
     strings "inf", "-inf" and "nan".
     """
-    line = {"seq": seq, "time": time, "mono": round(mono, 6), "event": msgspec.to_builtins(event)}
-    if seal:
-        line["seal"] = seal
+    line = msgspec.to_builtins(msgspec.structs.replace(record, mono=round(record.mono, 6)))
     written = msgspec.json.encode(line)
     if b"null" in written:  # As which infinities and NaN are written, if there are any.
         written = msgspec.json.encode(_named_floats(line))

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
 
 from astra_tui.model.errors import OutOfResources, UserError
-from astra_tui.model.events import SYNCED, Event, Transient
+from astra_tui.model.events import SYNCED, AnyEvent, Event, Transient
 from astra_tui.sessions.folder import WriterLock, read_blob, write_blob, write_source
 from astra_tui.sessions.integrity import read_unaltered
 from astra_tui.sessions.journal_lines import (
@@ -231,7 +231,8 @@ class Journal:
         return read_blob(self.folder, hash_)
 
     def _append(self, event: Event, time: str, mono: float, sync: bool) -> Record:
-        line = encode_record(self._next, time, mono, self._redactor.clean(event))
+        clean = cast(AnyEvent, self._redactor.clean(event))
+        line = encode_record(Record(self._next, time, mono, clean))
         line = sealed(line, self._seal)
         record = decode_record(line)
         self._write(line, sync)

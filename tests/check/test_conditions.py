@@ -30,7 +30,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.events import CaseChecked
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask, load_task, parse_task
-from astra_tui.sessions.journal_lines import decode_record, encode_record
+from astra_tui.sessions.journal_lines import Record, decode_record, encode_record
 from tests.conftest import ROOT, OracleHere
 from tests.quick import write_quick_task
 
@@ -411,7 +411,7 @@ def test_a_check_that_was_cut_off_continues_without_its_cases(
 
     def as_kept(results: tuple[CaseResult, ...]) -> tuple[CaseResult, ...]:
         lean = (msgspec.structs.replace(r, counters=None) for r in results)
-        lines = (encode_record(0, "", 0.0, CaseChecked("", r)).strip() for r in lean)
+        lines = (encode_record(Record(0, "", 0.0, CaseChecked("", r))).strip() for r in lean)
         return tuple(decode_record(line).event.result for line in lines)  # type: ignore
 
     with OracleHere(task) as oracle:

@@ -31,7 +31,7 @@ from astra_tui.model.fold import apply, fold
 from astra_tui.model.settings import SearchKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
-from astra_tui.sessions.journal_lines import decode_record, encode_record
+from astra_tui.sessions.journal_lines import Record, decode_record, encode_record
 from tests.sessions.samples import (
     BASELINE,
     BASELINE_SOURCE,
@@ -189,7 +189,7 @@ def test_a_journal_that_was_cut_goes_on_with_the_same_parents(search, rounds, se
     played = play(search, rounds, seed)
     opens = [n for n, e in enumerate(played.events) if isinstance(e, RoundOpened) and e.round]
     for number, place in enumerate(opens[cut : cut + 2], cut):
-        lines = [encode_record(n, "", 0.0, e) for n, e in enumerate(played.events[:place])]
+        lines = [encode_record(Record(n, "", 0.0, e)) for n, e in enumerate(played.events[:place])]
         state = fold(decode_record(line).event for line in lines)
         again = choose_parents(state, search, played.texts.__getitem__)
         assert again == played.chosen[number]

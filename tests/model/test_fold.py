@@ -25,7 +25,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import ImpossibleEvent, apply, fold
 from astra_tui.model.state import SessionState, SessionStatus, Usage
-from astra_tui.sessions.journal_lines import decode_record, encode_record
+from astra_tui.sessions.journal_lines import Record, decode_record, encode_record
 from tests.sessions.samples import (
     BASELINE,
     BETTER,
@@ -77,7 +77,7 @@ def test_transient_events_change_nothing(events, event):
 @given(SEQUENCES)
 def test_a_replay_of_the_records_is_the_fold_of_the_events(events):
     durable = [e for e in possible(events) if e not in TRANSIENT]
-    lines = [encode_record(n, "", 0.0, event) for n, event in enumerate(durable)]
+    lines = [encode_record(Record(n, "", 0.0, event)) for n, event in enumerate(durable)]
     replayed = [decode_record(line).event for line in lines]
     assert fold(replayed) == fold(durable)
 

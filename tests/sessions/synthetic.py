@@ -32,7 +32,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
-from astra_tui.sessions.journal_lines import decode_record, encode_record, sealed, timestamp
+from astra_tui.sessions.journal_lines import Record, decode_record, encode_record, sealed, timestamp
 from astra_tui.sessions.journal_reader import journal_path
 
 from .samples import BASELINE, CASE, PLAN, PLAYBOOK, accepted, opened, profile, verdict
@@ -100,7 +100,7 @@ def write_session(folder: Path, rounds: int, cases: int = 50) -> int:
 
     def put(event: Event) -> None:
         time = timestamp(BEGIN + timedelta(seconds=SECONDS_A_EVENT * len(lines)))
-        line = encode_record(len(lines), time, SECONDS_A_EVENT * len(lines), event)
+        line = encode_record(Record(len(lines), time, SECONDS_A_EVENT * len(lines), event))
         lines.append(sealed(line, decode_record(lines[-1]).seal if lines else ""))
 
     for event in events_of(rounds, cases):
