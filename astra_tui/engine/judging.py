@@ -8,7 +8,7 @@ from astra_tui.model.occupancy import H100_MULTIPROCESSORS
 from astra_tui.model.plan import Counter
 from astra_tui.model.timing import WRONG_OUTPUT, Timing, TimingVerdict
 from astra_tui.model.verdict import Comparison, Outcome, Profile, RoundVerdict, WorkloadProfile
-from astra_tui.model.verdict_thresholds import MIN_OCCUPANCY
+from astra_tui.model.verdict_thresholds import MIN_OCCUPANCY, MOST_IDLE
 
 _KEY_NAMES = ("sectors", "requests", "warp instructions")
 
@@ -46,7 +46,7 @@ def judge_counters(
     else:
         idle, crowded = _idle(base, candidate), _low_occupancy(base, candidate)
         traffic = sum(w.compulsory_bytes for w in candidate.workloads)
-        lost = crowded or 2 * sum(new.compulsory_bytes for _, new in idle) > traffic
+        lost = crowded or sum(new.compulsory_bytes for _, new in idle) > MOST_IDLE * traffic
         outcome = Outcome.INCONCLUSIVE if lost else Outcome.BETTER
         cautions = (*crowded, *(_describe_idle(old, new) for old, new in idle))
         change = _difference(before, after)

@@ -6,9 +6,10 @@ and written in a launch plan is computed from its row.
 
 What a row cannot say has to be written as well: of more than 8 bits, how bit_patterns.py packs it
 and both halves of drawing draw it; the PTX instructions that convert it
-(emulator/ops/conversion.py) and compute with it (emulator/numerics.py); sizes and names in what
-packages carry (export/templates/_host.py); torch's names for generators of kernels
-(cuda_source/generator_run.py).
+(emulator/ops/conversion.py, and cvt's modifiers in emulator/opcode_table.py) and compute with it
+(emulator/numerics.py); sizes and names in what packages carry (export/templates/_host.py and
+astra_host.hpp) and in headers that stand in for others (cuda_source/headers/); torch's names for
+generators of kernels (cuda_source/generator_run.py).
 tests/model/test_dtypes.py lists every file that may name a type, with its reason.
 """
 

@@ -14,3 +14,6 @@ LARGEST_LOSS = 0.02
 
 MIN_OCCUPANCY = 0.25
 """Below it, and below its base's, a candidate with better counters is inconclusive."""
+
+MOST_IDLE = 0.5
+"""The share of the traffic above which workloads that leave multiprocessors idle decide so too."""

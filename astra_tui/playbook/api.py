@@ -151,22 +151,13 @@ class MoveKind(StrEnum):
 
 
 class Move(Protocol):
-    """One known inefficiency and its remedy. Deterministic: the same input, the same answer.
-
-    Where times decide, moves come in the order of their `priority`, lowest first, as measured on an
-    H100. A grid that fills the GPU comes first. Arithmetic becomes cheap before accesses become
-    wide: a thread computes the elements of a pack one after the other, so that accurate functions
-    would make small sizes slower; and where rows are long, registers that divisions need keep
-    blocks out. Blocks grow once no tree reduction needs a power of two of them, and a row is kept
-    once a thread has few iterations of it.
-    """
+    """One known inefficiency and its remedy. Deterministic: the same input, the same answer."""
 
     name: str
     summary: str
     kind: MoveKind
     needs_gpu: str
     """Why counters cannot judge it, so that it waits for a GPU; "" where they can."""
-    priority: int
     gain: tuple[float, float]
     """Lowest and highest speedup of the move alone on the bundled tasks, on an H100."""
 

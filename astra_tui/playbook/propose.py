@@ -25,7 +25,7 @@ from astra_tui.playbook.edits import replace as replace_node
 from astra_tui.playbook.included import BroughtIn, CannotBring, bring_in
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import launched_kernels, lets_of, resolved_on_workloads
-from astra_tui.playbook.moves import all_moves
+from astra_tui.playbook.moves import BY_TIME, all_moves
 from astra_tui.playbook.moves.merge import Merge
 from astra_tui.playbook.written_out import written_out
 
@@ -290,9 +290,8 @@ def _reach(before: Runs, after: Runs, plan: Plan, task: KernelTask) -> float:
 
 
 def _order(proposal: Proposal) -> tuple[bool, int]:
-    """By the priorities of the moves; what is for the lesser part of the workloads comes last."""
-    order = {move.name: move.priority for move in all_moves()}
-    return proposal.reach < 0.5, order[proposal.plan.move]
+    """As measured; what is for the lesser part of the workloads comes last."""
+    return proposal.reach < 0.5, BY_TIME.index(proposal.plan.move)
 
 
 def _preference(proposal: Proposal) -> tuple[float, int, str]:

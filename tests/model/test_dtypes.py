@@ -49,6 +49,8 @@ _MAY_NAME_TYPES = {
     "cuda_source/types.py": "conversion functions of CUDA",
     "cuda_source/generator_run.py": "torch's names of types, for generators that ask for them",
     "emulator/operands.py": "a comment",
+    "cuda_source/headers/astra_tui_torch.h": "PyTorch's names of types, for launchers",
+    "cuda_source/reading_headers/host.h": "CUDA's types, as its headers name them for a host",
 }
 
 
@@ -56,7 +58,7 @@ def test_no_other_file_names_element_types() -> None:
     named = {
         str(file.relative_to(ROOT / "astra_tui"))
         for file in (ROOT / "astra_tui").rglob("*")
-        if file.suffix in (".py", ".cu", ".cuh", ".hpp")
+        if file.suffix in (".py", ".cu", ".cuh", ".h", ".hpp")
         and _NAMES.search(file.read_text(encoding="utf-8"))
     }
     assert named == set(_MAY_NAME_TYPES)

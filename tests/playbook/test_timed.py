@@ -27,6 +27,7 @@ from astra_tui.model.team import Brief, Tried
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.playbook import Evidence, KernelText, Proposal, all_moves, propose_all
 from astra_tui.playbook.api import room_of
+from astra_tui.playbook.moves import BY_TIME
 from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.propose import propose, region
 from astra_tui.playbook.team import PlaybookTeam
@@ -113,7 +114,7 @@ def test_spelling_does_not_decide_the_path(
 
 def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:
     moves = all_moves()
-    assert len({move.priority for move in moves}) == len(moves)
+    assert sorted(BY_TIME) == sorted(move.name for move in moves)
     assert all(0 < low <= high for low, high in (move.gain for move in moves))
 
 
@@ -305,9 +306,9 @@ def test_what_is_for_few_workloads_comes_last(tasks: dict[str, KernelTask]) -> N
         return [p.plan.move for p in propose_all(source, evidence)[0]]
 
     assert order(1.0)[-1] == "wide_accesses"
-    by_priority = order(100.0)
-    assert by_priority[-1] != "wide_accesses"
-    assert set(order(1.0)) == set(by_priority)
+    by_time = order(100.0)
+    assert by_time[-1] != "wide_accesses"
+    assert set(order(1.0)) == set(by_time)
 
 
 def test_what_a_sweep_had_among_its_choices_needs_no_round(tasks: dict[str, KernelTask]) -> None:

@@ -28,6 +28,7 @@ from astra_tui.tui.presenter import LOG_LENGTH, Presenter
 from astra_tui.tui.source import Item, SavedSource, open_saved
 from astra_tui.tui.view import View, entry_of
 from astra_tui.tui.widgets.line_view import LinesView
+from astra_tui.tui.widgets.pane_layout import PANES
 from astra_tui.tui.widgets.replay_line import (
     HEAD,
     STATUS_WIDTH,
@@ -39,7 +40,6 @@ from tests.sessions.synthetic import write_session
 from tests.sessions.test_timeline import events_folded
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, seated
 
-PANES = ("rounds", "plan", "diff", "source", "tests", "profile", "gpu", "log")
 BROAD = (200, 60)
 
 

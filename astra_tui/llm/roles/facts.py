@@ -18,6 +18,7 @@ from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
 from astra_tui.model.team import Brief, Reading, SecondParent, Tried
 from astra_tui.model.timing import Timing, TimingVerdict, mean_name
 from astra_tui.model.verdict import Outcome, Profile
+from astra_tui.model.verdict_thresholds import LARGEST_LOSS, MIN_DIFFERENCE, MOST_IDLE
 from astra_tui.model.yardsticks import BEST, ShapeTimes, ShippedTimes
 
 EMULATED = "sm_90"
@@ -92,12 +93,21 @@ def profile_text(profile: Profile | None) -> str:
 def goal_text(brief: Brief) -> str:
     """What makes a version better where this session runs."""
     if not brief.gpu:
-        return prompt_text("goal_counts").rstrip()
+        return (
+            Template(prompt_text("goal_counts"))
+            .substitute(idle=f"{100 * MOST_IDLE:.0f} %")
+            .rstrip()
+        )
     weights = {w.name: w.weight for w in brief.task.workloads}
     mean = mean_name(weights.values())
     listed = ", ".join(f"{name} {weight:g}" for name, weight in weights.items())
     weighed = f" Weights of the workloads: {listed}." if mean == mean_name((1, 2)) else ""
-    text = Template(prompt_text("goal_times")).substitute(mean=mean, weighed=weighed)
+    text = Template(prompt_text("goal_times")).substitute(
+        mean=mean,
+        weighed=weighed,
+        threshold=f"{100 * MIN_DIFFERENCE:.1f} %",
+        loss=f"{100 * LARGEST_LOSS:.0f} %",
+    )
     return text.rstrip()
 
 

@@ -45,7 +45,6 @@ class CacheHints:
     summary = "streaming loads and stores for data that is touched once"
     kind = MoveKind.CODE
     needs_gpu = "needs a GPU: counters do not show what a cache keeps"
-    priority = 22
     gain = (0.98, 1.01)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -46,7 +46,6 @@ class CheapDivision:
     summary = "a product and a shift in place of a division of a thread's flat index"
     kind = MoveKind.CODE
     needs_gpu = "needs a GPU: a division is one PTX instruction and many of the GPU"
-    priority = 8
     gain = (1.0, 1.05)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -68,7 +68,6 @@ class DropTail:
     summary = "no loop for the rest of a row where the loop over packs leaves no rest"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 0
     gain = (1.03, 1.19)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -66,7 +66,6 @@ class EarlyLoads:
     summary = "loads that need no result of the block leave before anything else"
     kind = MoveKind.CODE
     needs_gpu = "needs a GPU: counters do not show when a load leaves"
-    priority = 15
     gain = (0.97, 1.3)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -34,7 +34,6 @@ class FastMath:
     summary = "hardware approximations of exp, log, division and 1 / sqrt"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 4
     gain = (1.0, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -54,7 +54,6 @@ class FitBlock:
     summary = "blocks as large as the row that they work on has use for"
     kind = MoveKind.GEOMETRY
     needs_gpu = ""
-    priority = 11
     gain = (0.95, 1.35)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -87,7 +87,6 @@ class FlatGrid:
     summary = "a flat grid of one element a thread, rows found by a product and a shift"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show how blocks fill it"
-    priority = 7
     gain = (0.98, 1.3)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -28,7 +28,6 @@ class FullGrid:
     summary = "as many blocks as there is work in place of a capped grid"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show occupancy"
-    priority = 2
     gain = (1.0, 2.3)
 
     def propose(

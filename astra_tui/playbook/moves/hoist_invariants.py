@@ -79,7 +79,6 @@ class HoistInvariants:
     summary = "compute once, before the loop, what every iteration repeats"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 20
     gain = (1.0, 1.01)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -98,7 +98,6 @@ class KeepRow:
     summary = "what the first loop loaded stays in registers for the second"
     kind = MoveKind.GEOMETRY
     needs_gpu = ""
-    priority = 12
     gain = (1.0, 1.07)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

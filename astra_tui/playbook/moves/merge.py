@@ -19,7 +19,6 @@ class Merge:
     summary = "the changes of a winner of another branch"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 0
     gain = (1.0, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

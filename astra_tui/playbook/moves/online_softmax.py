@@ -74,7 +74,6 @@ class OnlineSoftmax:
     summary = "largest element and sum of exponentials of a row in one pass in place of two"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 5
     gain = (1.0, 1.5)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

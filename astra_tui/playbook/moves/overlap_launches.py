@@ -31,7 +31,6 @@ class OverlapLaunches:
     summary = "launches that begin while those before them still run (`pdl=true`)"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show what overlaps the launch before"
-    priority = 17
     gain = (1.0, 1.16)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -49,7 +49,6 @@ class PackRows:
     summary = "several short rows in a block in place of a block a row"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show how many threads hide latency"
-    priority = 9
     gain = (1.1, 2.3)
 
     def propose(

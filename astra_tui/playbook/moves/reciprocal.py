@@ -73,7 +73,6 @@ class Reciprocal:
     summary = "one reciprocal, or rsqrtf, in place of repeated divisions"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 3
     gain = (0.9, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

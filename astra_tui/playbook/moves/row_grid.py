@@ -46,7 +46,6 @@ class RowGrid:
     summary = "a grid of rows in place of a flat index that is divided again"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show occupancy"
-    priority = 1
     gain = (1.2, 3.8)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

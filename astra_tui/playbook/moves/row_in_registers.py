@@ -71,7 +71,6 @@ class RowInRegisters:
     summary = "a row that threads keep for themselves in registers in place of shared memory"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show what shared memory keeps out"
-    priority = 13
     gain = (0.98, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

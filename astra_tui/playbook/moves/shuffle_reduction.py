@@ -66,7 +66,6 @@ class ShuffleReduction:
     summary = "warp shuffles in place of a tree of barriers in shared memory"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 10
     gain = (1.0, 1.05)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

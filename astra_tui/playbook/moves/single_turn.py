@@ -17,7 +17,6 @@ class SingleTurn:
     summary = "a condition in place of a loop of which each thread takes one iteration"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show what a grid leaves idle"
-    priority = 14
     gain = (1.0, 1.1)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

@@ -64,7 +64,6 @@ class StoreEarly:
     summary = "results that the first loop could store already leave before the second"
     kind = MoveKind.CODE
     needs_gpu = "needs a GPU: counters do not show when a store leaves"
-    priority = 16
     gain = (1.0, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

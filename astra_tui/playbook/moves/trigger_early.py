@@ -25,7 +25,6 @@ class TriggerEarly:
     summary = "the trigger right after the wait, where it stood at the end of the kernel"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show what overlaps the launch before"
-    priority = 18
     gain = (0.9, 1.05)
 
     def propose(

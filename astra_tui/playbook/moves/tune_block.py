@@ -32,7 +32,6 @@ class TuneBlock:
     summary = "a block size to sweep in place of a fixed one"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters do not show which block size hides latency"
-    priority = 21
     gain = (1.0, 1.01)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

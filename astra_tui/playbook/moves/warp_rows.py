@@ -99,7 +99,6 @@ class WarpRows:
     summary = "a warp a row and several rows a block, where short rows leave a block idle"
     kind = MoveKind.GEOMETRY
     needs_gpu = "needs a GPU: counters see neither idle warps nor waiting at barriers"
-    priority = 19
     gain = (1.0, 2.0)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:

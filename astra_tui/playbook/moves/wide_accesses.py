@@ -82,7 +82,6 @@ class WideAccesses:
     summary = "16 bytes a thread instead of one element, where sizes and addresses allow it"
     kind = MoveKind.CODE
     needs_gpu = ""
-    priority = 6
     gain = (1.1, 3.0)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
