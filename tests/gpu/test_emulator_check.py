@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -97,8 +99,11 @@ def test_an_emulator_that_ends_early_leaves_the_check_open(
     begin = checker.emulator_check.begin
 
     def killed(*rest: object) -> None:
+        child = checker.emulator_check._child  # type: ignore[union-attr]
+        child.start()
+        os.killpg(child.pid, signal.SIGSTOP)  # Else it may have answered before it is killed.
         begin(*rest)  # type: ignore[arg-type]
-        checker.emulator_check._child.kill()  # type: ignore[union-attr]
+        child.kill()
 
     monkeypatch.setattr(checker.emulator_check, "begin", killed)
     text = BASELINE.read_text(encoding="utf-8")
