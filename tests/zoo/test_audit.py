@@ -51,7 +51,7 @@ ZOO = Path(__file__).parent
 HEAD = AuditHead("a" * 64, "NVRTC", EMULATOR, "here", "1", "2026-01-01")
 RECORD = AuditRecord("x", Group.PLANTED, "races", "silu_and_mul", "0" * 64, Outcome.WRONG, "é", 0.5)
 
-DRAWN = ((Group.PLANTED, 1), (Group.HONEST, 1), (Group.MUTANT, 1))
+DRAWN = ((Group.PLANTED, 2), (Group.HONEST, 1), (Group.MUTANT, 2))
 """How many kernels of each group are put through the whole gate in every run of the tests."""
 
 
