@@ -73,7 +73,13 @@ ROOMS = (
         "present",
         (
             *("present/", "session/report/", "session/summary.py", "sessions/summary.py"),
-            *("cli/answers.py", "tui/page.py", "tui/text_layout.py", "tui/words.py"),
+            *(
+                "cli/answers.py",
+                "cli/json_answers.py",
+                "tui/page.py",
+                "tui/text_layout.py",
+                "tui/words.py",
+            ),
             *(f"tui/widgets/{name}.py" for name in TEXT_PANES),
         ),
         *(30, 4_700),
@@ -104,10 +110,10 @@ COMMAND = "a command: one file each"
 PROCESS = "a process begins here, and loads little"
 COPIED = "goes into packages as it is"
 REASONS = {
-    "cli/pack.py": COMMAND,
-    "cli/ps.py": COMMAND,
-    "cli/sessions.py": COMMAND,
-    "cli/sign.py": COMMAND,
+    "cli/commands/pack.py": COMMAND,
+    "cli/commands/ps.py": COMMAND,
+    "cli/commands/sessions.py": COMMAND,
+    "cli/commands/sign.py": COMMAND,
     "cli/read_file.py": "the one door to files that users name",
     "export/templates/_eager.py": COPIED,
     "export/templates/_gpu.py": COPIED,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from astra_tui.cli.command import Command, name_of, usage_of
-from astra_tui.cli.command_list import COMMANDS
+from astra_tui.cli.click_command import Command, name_of, usage_of
+from astra_tui.cli.commands import COMMANDS
 from astra_tui.cli.exit_codes import MEANINGS
 
 

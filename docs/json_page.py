@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.cli import answers
+from astra_tui.cli import json_answers as answers
 from astra_tui.cuda_source.project import KernelPlace
 from astra_tui.model.audit import AuditHead, AuditRecord, AuditSummary, KindSum
 from astra_tui.model.check import (

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from astra_tui.cli import answers
+from astra_tui.cli import json_answers as answers
 from tests.cli.command import Shell
 from tests.conftest import ROOT
 

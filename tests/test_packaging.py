@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from astra_tui.cli.answers import ErrorAnswer, KernelsAnswer
+from astra_tui.cli.json_answers import ErrorAnswer, KernelsAnswer
 from tests.conftest import ROOT
 
 

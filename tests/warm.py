@@ -228,8 +228,8 @@ def _requests() -> Path:
 def main() -> None:
     """Forks until who started this has ended."""
     number, alive, path = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    for file in (ROOT / "astra_tui" / "cli").glob("[a-z]*.py"):
-        importlib.import_module(f"astra_tui.cli.{file.stem}")
+    for file in (ROOT / "astra_tui" / "cli").rglob("[a-z]*.py"):
+        importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
     for name in _PROGRAM:
         importlib.import_module(f"astra_tui.{name}")
     for name in (*_WITH_TORCH, "astra_tui.lab.compiler.worker", "astra_tui.gpu.process.serving"):

@@ -99,8 +99,8 @@ def _discard_output() -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     import click
 
-    from astra_tui.cli.command import exit_with_usage
-    from astra_tui.cli.command_list import COMMANDS
+    from astra_tui.cli.click_command import exit_with_usage
+    from astra_tui.cli.commands import COMMANDS
     from astra_tui.model.errors import UserError
 
     given = list(sys.argv[1:] if arguments is None else arguments)

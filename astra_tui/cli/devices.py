@@ -10,7 +10,7 @@ from astra_tui.cli.exit_codes import UnavailableHere
 from astra_tui.model.settings import check_device_name
 
 if TYPE_CHECKING:
-    from astra_tui.cli.command import Options
+    from astra_tui.cli.click_command import Options
     from astra_tui.lab.compiler import Compiler
     from astra_tui.lab.compiler.headers import HeaderTree
     from astra_tui.lab.devices import DeviceChoice, Opened

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from astra_tui.cli.check import read_text
+from astra_tui.cli.commands.check import read_text
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.cuda_source.clang import read_translation
 from astra_tui.cuda_source.launchers import find_launcher

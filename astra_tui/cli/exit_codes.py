@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from astra_tui.model.errors import DeviceMissing, OutOfResources, UserError
 
 if TYPE_CHECKING:
-    from astra_tui.cli.answers import ErrorEntry
+    from astra_tui.cli.json_answers import ErrorEntry
     from astra_tui.model.check import CheckVerdict
 
 
@@ -73,7 +73,7 @@ class KernelFailed(UserError):
 def report_failure(error: UserError, as_json: bool) -> ExitCode:
     """Prints the error on stderr, and as JSON on stdout if asked; returns the exit code."""
     from astra_tui import plain
-    from astra_tui.cli.answers import ErrorAnswer
+    from astra_tui.cli.json_answers import ErrorAnswer
 
     code = _exit_code(error)
     print_error(error)
@@ -104,6 +104,6 @@ def print_error(error: UserError) -> None:
 
 def error_entry(error: UserError) -> ErrorEntry:
     """The error as data."""
-    from astra_tui.cli.answers import ErrorEntry
+    from astra_tui.cli.json_answers import ErrorEntry
 
     return ErrorEntry(error.message, error.file, error.place.line, error.place.column, error.hint)

@@ -7,7 +7,7 @@ import secrets
 
 import click
 
-from astra_tui.cli.command import OneOf, at_least_one, flag, positive_number, switch
+from astra_tui.cli.click_command import OneOf, at_least_one, flag, positive_number, switch
 
 MAX_SEED = (1 << 48) - 1
 """Seeds are whole numbers that every reader of JSON has exactly."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from astra_tui.cli.command import Options
+from astra_tui.cli.click_command import Options
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.settings import Choices, read_choices
 from astra_tui.model.settings import Notification
@@ -138,7 +138,7 @@ def _show_session(
 
 def _preferences(choices: Choices, request: RunRequest | None = None) -> Preferences:
     """What was chosen; another engine is started as the one of `request` was, if there was one."""
-    from astra_tui.cli.export import export_best
+    from astra_tui.cli.commands.export import export_best
     from astra_tui.cli.settings import request_for
     from astra_tui.cli.timed_sources import time_sides
     from astra_tui.sessions.store import sessions_folder

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 import platformdirs
 
-from astra_tui.cli.command import Options
+from astra_tui.cli.click_command import Options
 from astra_tui.cli.flags import chosen_seed
 from astra_tui.cli.read_file import read_user_file
 from astra_tui.model.errors import UserError, nearest

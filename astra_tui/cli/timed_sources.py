@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from astra_tui.cli.check import check_source, print_check
-from astra_tui.cli.command import flag
+from astra_tui.cli.click_command import flag
+from astra_tui.cli.commands.check import check_source, print_check
 from astra_tui.cli.exit_codes import UnavailableHere
 from astra_tui.cli.flags import chosen_seed
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import AUTO_DEVICE, EMULATOR, check_device_name
 
 if TYPE_CHECKING:
-    from astra_tui.cli.answers import BenchEnvironment, BenchSource
+    from astra_tui.cli.json_answers import BenchEnvironment, BenchSource
     from astra_tui.gpu.device import CudaDevice
     from astra_tui.gpu.messages import DeviceFacts
     from astra_tui.lab.check.oracle import Oracle
@@ -116,7 +116,7 @@ def _cuda(device: object) -> CudaDevice:
 def environment_of(facts: DeviceFacts, identity: GpuIdentity, compiler: str) -> BenchEnvironment:
     """On what is measured."""
     import astra_tui
-    from astra_tui.cli.answers import BenchEnvironment
+    from astra_tui.cli.json_answers import BenchEnvironment
 
     return BenchEnvironment(
         device=f"cuda:{facts.ordinal}",
@@ -159,7 +159,7 @@ def checked(
 
 def source_entry(report: CheckReport) -> BenchSource:
     """A source and the verdict of its check, for JSON."""
-    from astra_tui.cli.answers import BenchSource
+    from astra_tui.cli.json_answers import BenchSource
 
     return BenchSource(report.source, report.source_hash, report.verdict, report.message)
 

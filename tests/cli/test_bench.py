@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from astra_tui.cli import answers
+from astra_tui.cli import json_answers as answers
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.engine.endpoint_probe import probe_endpoint
 from astra_tui.model.environment import Health

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from astra_tui.cli import answers
+from astra_tui.cli import json_answers as answers
 from astra_tui.cli.exit_codes import ExitCode
 from tests.cli.command import Outcome, Shell
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.cli import answers
+from astra_tui.cli import json_answers as answers
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import CodeWritten, DecisionTaken, NoteAdded, SessionClosed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.cli.run import run_request
+from astra_tui.cli.commands.run import run_request
 from astra_tui.cli.settings import Choices
 from astra_tui.model.errors import UserError
 

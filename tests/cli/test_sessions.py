@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from astra_tui.cli.answers import EnginesAnswer, MemoryAnswer, SessionsAnswer
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.json_answers import EnginesAnswer, MemoryAnswer, SessionsAnswer
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.journal_reader import journal_path, read_journal

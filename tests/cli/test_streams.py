@@ -103,7 +103,7 @@ AS_SCRIPT = "from astra_tui.cli import main; sys.exit(main())"
         ("astra_tui.cli.streams", AS_MODULE),
         ("astra_tui.cli.streams", AS_SCRIPT),
         ("click", AS_SCRIPT),
-        ("astra_tui.cli.command_list", AS_SCRIPT),
+        ("astra_tui.cli.commands", AS_SCRIPT),
         ("astra_tui.model.errors", AS_SCRIPT),
     ],
 )

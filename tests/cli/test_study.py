@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from astra_tui.cli.answers import StudyAnswer
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.json_answers import StudyAnswer
 from astra_tui.cli.settings import Choices
 from astra_tui.cli.study_file import StudyBudget, cost_of, most_of, read_study
 from astra_tui.model.errors import UserError

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from astra_tui.cli import answers
+from astra_tui.cli import json_answers as answers
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.launch import plan_of
 from astra_tui.model.timing import TimingVerdict

@@ -8,8 +8,8 @@ import click
 import pytest
 
 import astra_tui
-from astra_tui.cli.command import Argument, Command, OneOf
-from astra_tui.cli.command_list import COMMANDS
+from astra_tui.cli.click_command import Argument, Command, OneOf
+from astra_tui.cli.commands import COMMANDS
 from astra_tui.cli.exit_codes import MEANINGS, ExitCode
 from tests.cli.command import SECONDS, Shell
 from tests.cli.engineer import Engineer
@@ -37,7 +37,7 @@ def test_help_of_a_command_names_its_flags_and_the_exit_codes(shell: Shell, name
     assert outcome.out.startswith(f"usage: astra-tui {name} ")
     for code, meaning in MEANINGS.items():
         assert f"{int(code):3}  {meaning}" in outcome.out
-    called = import_module(f"astra_tui.cli.{name}").run
+    called = import_module(f"astra_tui.cli.commands.{name}").run
     assert isinstance(called, Command)
     assert (called.help or "").lower().startswith(COMMANDS.summaries[name].lower())
     for parameter in called.params:
@@ -140,7 +140,7 @@ def test_settings_that_cannot_be_read_are_named_without_a_command_too(shell: She
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_flag_is_by_default_is_a_value_that_it_takes(name: str) -> None:
-    called = import_module(f"astra_tui.cli.{name}").run
+    called = import_module(f"astra_tui.cli.commands.{name}").run
     needed = [p for p in called.params if isinstance(p, Argument) and p.required]
     words = [p.type.choices[0] if isinstance(p.type, OneOf) else "x" for p in needed]
     for option in called.params:

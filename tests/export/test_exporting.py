@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.cli.export import export_best
-from astra_tui.cli.export import run as export_command
+from astra_tui.cli.commands.export import export_best
+from astra_tui.cli.commands.export import run as export_command
 from astra_tui.export import ExportStep, Format, StepOutcome, Subject, export_files
 from astra_tui.export.checks import ExportChecks, Tools, host_code_mark
 from astra_tui.export.exporting import Exporter, export_text, open_exporter

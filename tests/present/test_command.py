@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from astra_tui.cli.answers import ReportAnswer
 from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.json_answers import ReportAnswer
 from astra_tui.model.errors import UserError
 from astra_tui.present.report import write_report
 from astra_tui.sessions.folder import blob_path

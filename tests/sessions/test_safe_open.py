@@ -32,7 +32,7 @@ ELSEWHERE = {
     "export/host.py": "scratch sources in a temporary folder",
     "engine/process.py": "/dev/null",
     "cli/read_file.py": "only reads",
-    "cli/tune.py": "the tuned source, where --out says",
+    "cli/commands/tune.py": "the tuned source, where --out says",
     "sessions/experience.py": "the lock of the memory",
     "cli/drafting.py": "a draft, in a folder of its own",
     "cli/streams.py": "the standard streams",

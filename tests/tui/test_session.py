@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from astra_tui.cli.export import export_best
+from astra_tui.cli.commands.export import export_best
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.plan import Counter, Risk
 from astra_tui.model.settings import RunSettings, TeamKind

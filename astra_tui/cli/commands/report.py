@@ -1,0 +1,53 @@
+"""`astra-tui report`: a session as one HTML file and one Markdown file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from astra_tui import plain
+from astra_tui.cli.click_command import Options, argument, command, flag
+from astra_tui.cli.exit_codes import ExitCode
+from astra_tui.cli.flags import JSON
+from astra_tui.model.errors import UserError
+
+
+@command(
+    "write an HTML and Markdown report of a session",
+    "One HTML file that needs nothing else, and one Markdown file, both named after the "
+    "session. They are made from its journal and sources alone, without GPU, key or task; the "
+    "session is only read (docs/reports.md).",
+    argument("session", "SESSION", "a session's name or folder"),
+    flag("--out", metavar="DIR", default=".", help="where the files go (default: here)"),
+    flag("--html-only", help="write the HTML file alone"),
+    flag("--markdown-only", help="write the Markdown file alone"),
+    flag("--data", help="also write NAME.json: the same document as data"),
+    flag("--sessions", metavar="DIR", help="where names are looked up (default: ./sessions)"),
+    JSON,
+)
+def run(options: Options) -> int:
+    """Writes the files and names them; damage of the journal is reported on stderr and in them."""
+    from astra_tui.cli.json_answers import ReportAnswer
+    from astra_tui.present.document import pairs
+    from astra_tui.present.report import write_report
+    from astra_tui.sessions.store import find_session, sessions_folder
+
+    if options.html_only and options.markdown_only:
+        raise UserError("--html-only and --markdown-only exclude each other", hint="leave one out")
+    folder = find_session(options.session, sessions_folder(options.sessions))
+    written = write_report(
+        folder,
+        Path(options.out),
+        html=not options.markdown_only,
+        markdown=not options.html_only,
+        data=options.data,
+    )
+    for damage in written.damage:
+        plain.note(damage)
+    if not (written.trust.whole or written.damage):
+        plain.note(f"the session is {written.trust.describe()}")
+    files = (written.html, written.markdown, written.data)
+    html, markdown, data = (str(path) if path else None for path in files)
+    answer = ReportAnswer(str(folder), html, markdown, written.damage, written.trust, data)
+    named = {"html": html or "", "markdown": markdown or "", "data": data or ""}
+    plain.print_answer(answer, options.json, lambda: [pairs(named)])
+    return ExitCode.OK
