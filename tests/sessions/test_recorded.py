@@ -54,9 +54,8 @@ def test_every_verdict_rests_on_a_timing_or_says_why_not(folder):
     for round_ in state.rounds:
         for proposal in round_.proposals:
             verdict = proposal.verdict
-            if verdict is None:
-                assert (folder.name, round_.number) == ("h200-partner-silu", 2), "it was stopped"
-            elif verdict.outcome.measured:
+            assert verdict is not None
+            if verdict.outcome.measured:
                 timing = state.candidate(verdict.candidate).timing(verdict.base)
                 assert timing.speedup == verdict.comparison.speedup
 
