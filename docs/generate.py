@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from agents_page import prompt_table, small_model_tables, study_tables
 from commands_page import command_sections, exit_code_table
 from gate_page import audit_sections, kind_table
 from json_page import answer_sections, part_sections
-from team_page import prompt_table, small_model_tables, study_tables
 
 from astra_tui.emulator.opcode_table import OPCODES, REFUSED
 from astra_tui.model.dtypes import FLOATS, DType

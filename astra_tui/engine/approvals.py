@@ -24,7 +24,7 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.plan import Plan
 from astra_tui.model.state import SessionState
-from astra_tui.model.team import CannotFollow
+from astra_tui.model.team_protocol import CannotFollow
 
 
 class Policy(Protocol):

@@ -19,7 +19,7 @@ from astra_tui.model.check import CheckVerdict
 from astra_tui.model.compilation import describe_errors
 from astra_tui.model.constraints import broken_words
 from astra_tui.model.events import CodeFailed, CodeWritten
-from astra_tui.model.team import Failure
+from astra_tui.model.team_protocol import Failure
 from astra_tui.model.verdict import Outcome, RoundVerdict
 
 Attempt = CodeWritten | CodeFailed

@@ -22,7 +22,7 @@ from astra_tui.model.plan import Selection, edited_words
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import load_yardsticks
-from astra_tui.model.team import BASE, Brief, KnownCandidate, Reading, SecondParent, Tried
+from astra_tui.model.team_protocol import BASE, Brief, KnownCandidate, Reading, SecondParent, Tried
 
 MAX_CANDIDATES = 10
 """Others than the base and the baseline that agents can have measured, the latest."""

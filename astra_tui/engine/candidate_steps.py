@@ -37,7 +37,7 @@ from astra_tui.model.events import (
 from astra_tui.model.findings import SanitizerReport, SanitizerVerdict, not_looked_at
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.upstream import FOLDER_NAME
-from astra_tui.model.team import Brief
+from astra_tui.model.team_protocol import Brief
 from astra_tui.model.timing import Timing
 
 SHOWN_FAILURES = 5

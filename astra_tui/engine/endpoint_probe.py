@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.engine.teams import OPENAI_URL
+from astra_tui.engine.team_factory import OPENAI_URL
 from astra_tui.model.environment import Health, Probe
 from astra_tui.model.errors import UserError
 from astra_tui.present import numbers

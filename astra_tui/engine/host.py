@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from astra_tui.engine.approvals import Policy
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import AutoPolicy, DecisionsFile
-from astra_tui.engine.teams import JournaledCalls
+from astra_tui.engine.team_factory import JournaledCalls
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.model.environment import current_versions
 from astra_tui.model.errors import UserError
@@ -19,7 +19,7 @@ from astra_tui.model.fold import apply
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Team
+from astra_tui.model.team_protocol import Team
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.journal_reader import has_session, journal_path, state_of
 from astra_tui.sessions.journal_writer import Journal, Redactor

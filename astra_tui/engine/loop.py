@@ -85,7 +85,7 @@ from astra_tui.model.roles import Role
 from astra_tui.model.settings import EMULATOR, RunSettings
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import BudgetSpent, Team, TeamUnavailable
+from astra_tui.model.team_protocol import BudgetSpent, Team, TeamUnavailable
 from astra_tui.model.verdict import Outcome
 from astra_tui.model.workers import WorkersStatus
 from astra_tui.sessions.client import user_at_terminal

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.loop import Engine
 from astra_tui.engine.policy import read_decisions
-from astra_tui.engine.teams import JournaledCalls, ModelAccess, build_team, remembered_steps
+from astra_tui.engine.team_factory import JournaledCalls, ModelAccess, build_team, remembered_steps
 from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.lab.upstream import task_headers
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event
 from astra_tui.model.settings import EMULATOR, TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
-from astra_tui.model.team import Team
+from astra_tui.model.team_protocol import Team
 from astra_tui.sessions.branches import has_run_since
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.experience import ExperienceStore, memory_file

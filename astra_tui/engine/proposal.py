@@ -69,7 +69,7 @@ from astra_tui.model.roles import Role
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import ProposalState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import AnswerLost, Brief, CodeDraft, Failure, NotWritten, Team
+from astra_tui.model.team_protocol import AnswerLost, Brief, CodeDraft, Failure, NotWritten, Team
 from astra_tui.model.verdict import Outcome, RoundVerdict
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from astra_tui.model.events import StopReason
 from astra_tui.model.settings import Budget
 from astra_tui.model.state import SessionState, Usage
-from astra_tui.model.team import BudgetSpent
+from astra_tui.model.team_protocol import BudgetSpent
 from astra_tui.model.timing import Timing
 from astra_tui.present import numbers
 

@@ -1,7 +1,8 @@
 """The four agents.
 
-What the loop asks of each is in `model/team.py`; `llm/roles/` and `llm/team.py` answer with a
-model, `playbook/team.py` without one. Its tools are in `llm/roles/toolbox.py`.
+What the loop asks of each is in `model/team_protocol.py`; `llm/roles/` and `llm/llm_team.py`
+answer with a model, `playbook/playbook_team.py` without one. Its tools are in
+`llm/asking/toolbox.py`.
 """
 
 from __future__ import annotations

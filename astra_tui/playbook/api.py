@@ -16,7 +16,7 @@ from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.plan import Choice, Parameter, Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief, SecondParent
+from astra_tui.model.team_protocol import Brief, SecondParent
 from astra_tui.model.timing import Timing, mean_ratio
 from astra_tui.model.traffic import WastedTraffic
 from astra_tui.playbook.kernel_text import KernelText

@@ -17,7 +17,7 @@ from astra_tui.model.errors import Place, UserError
 from astra_tui.model.launch import find_plan, plan_of, print_expression, validate_plan
 from astra_tui.model.plan import CodePlace, Plan
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief, CannotFollow
+from astra_tui.model.team_protocol import Brief, CannotFollow
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.api import WORKLOADS, Evidence, Move, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, OverlappingEdits, apply

@@ -24,7 +24,7 @@ from tests.sessions.samples import EXPERIENCE
 ENGINE = """
 import asyncio, sys
 from pathlib import Path
-from astra_tui.playbook.team import PlaybookTeam
+from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.server import Server
 from astra_tui.model.events import AnswerAwaited

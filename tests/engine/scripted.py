@@ -26,7 +26,7 @@ from astra_tui.model.plan import Counter, Observation, Plan, Prediction, Risk, S
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import Approval, GatePolicy, RunSettings, TeamKind
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import (
+from astra_tui.model.team_protocol import (
     Brief,
     CodeDraft,
     Failure,

@@ -23,7 +23,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.settings import Approval, RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.playbook.team import PlaybookTeam
+from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.sessions.journal_writer import Redactor
 from tests.engine.scripted import ASK, settings_of

@@ -11,7 +11,7 @@ from astra_tui.engine.request_handler import RequestHandler
 from astra_tui.model.approval import Answer, ApprovalStatus, Question
 from astra_tui.model.events import CheckStarted, CopyFound, ParentChoice, ProfileTaken
 from astra_tui.model.settings import SearchKind
-from astra_tui.model.team import PlanAnswer
+from astra_tui.model.team_protocol import PlanAnswer
 from astra_tui.model.verdict import Outcome
 from astra_tui.present.events import describe
 from astra_tui.present.words import stands_on, where_measured

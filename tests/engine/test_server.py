@@ -33,7 +33,7 @@ from astra_tui.model.events import (
 from astra_tui.model.fold import fold
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief, OnText, PlanAnswer, Team
+from astra_tui.model.team_protocol import Brief, OnText, PlanAnswer, Team
 from astra_tui.model.workers import WorkersStatus, WorkerStatus
 from astra_tui.sessions.client import (
     EngineClient,

@@ -15,7 +15,7 @@ from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.stops import FINISHED, check_gpu_budget
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.lab.upstream import user_packages
-from astra_tui.llm.roles.facts import measured_text
+from astra_tui.llm.asking.facts import measured_text
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Decision, Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.events import (

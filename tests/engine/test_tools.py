@@ -11,7 +11,7 @@ from astra_tui.engine import lab
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.gpu.ncu.permission import PARAMETERS
 from astra_tui.lab.devices import DeviceChoice
-from astra_tui.llm.roles.facts import hardware_text
+from astra_tui.llm.asking.facts import hardware_text
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.events import HardwareCountersRead, Sanitized, StopReason
 from astra_tui.model.findings import SanitizerVerdict

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.explain.profile import profile_source
-from astra_tui.llm.roles.facts import profile_text
+from astra_tui.llm.asking.facts import profile_text
 from astra_tui.model.errors import UserError
 from astra_tui.model.occupancy import (
     MULTIPROCESSORS,

@@ -24,11 +24,11 @@ from astra_tui.llm import (
     Usage,
     ask,
 )
+from astra_tui.llm.asking.diff_review import ReviewAnswer
 from astra_tui.llm.messages import AnswerSchema
 from astra_tui.llm.roles import testing
 from astra_tui.llm.roles.planning import PlanningAnswer
 from astra_tui.llm.roles.profiling import ProfilingAnswer
-from astra_tui.llm.roles.reviewing import ReviewAnswer
 from astra_tui.llm.schemas import answer_schema
 from astra_tui.llm.structured import InvalidAnswer, read_answer
 from astra_tui.model.plan import Plan

@@ -15,13 +15,13 @@ from astra_tui.engine.experience import Recollection
 from astra_tui.engine.host import OpenSession, build_engine, open_session, resume_session
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.record import Record
-from astra_tui.engine.teams import JournaledCalls, remembered_steps
+from astra_tui.engine.team_factory import JournaledCalls, remembered_steps
 from astra_tui.engine.workbench import DraftBench, DraftLabs
 from astra_tui.llm import Endpoint, OpenAILLM, Prices
+from astra_tui.llm.asking.conversation import Memory
+from astra_tui.llm.asking.metering import MeteredExchange
+from astra_tui.llm.llm_team import LlmTeam
 from astra_tui.llm.messages import Request
-from astra_tui.llm.roles.conversation import Memory
-from astra_tui.llm.roles.metering import MeteredExchange
-from astra_tui.llm.team import LlmTeam
 from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.dtypes import DType
@@ -37,7 +37,7 @@ from astra_tui.model.settings import (
 )
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief, Tried
+from astra_tui.model.team_protocol import Brief, Tried
 from astra_tui.model.verdict import KernelUse, Outcome, Profile, WorkloadProfile
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.journal_reader import has_session

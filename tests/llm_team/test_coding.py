@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from astra_tui.llm import BadAnswer, Truncated
+from astra_tui.llm.llm_team import LlmTeam
 from astra_tui.llm.roles.coding import coding_prompt, read_source, summary_of
-from astra_tui.llm.team import LlmTeam
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief, CodeDraft, Failure, NotWritten
+from astra_tui.model.team_protocol import Brief, CodeDraft, Failure, NotWritten
 from tests.llm.conftest import Scripted
 from tests.llm_team.conftest import (
     Team,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from astra_tui.llm.roles.moves import OfferedMoves, offered_moves
+from astra_tui.llm.asking.move_facts import OfferedMoves, offered_moves
 from astra_tui.llm.roles.planning import planning_prompt
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.citations import check_citations
@@ -22,7 +22,7 @@ from astra_tui.model.plan import (
 )
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import PlanAnswer, Reading
+from astra_tui.model.team_protocol import PlanAnswer, Reading
 from astra_tui.model.verdict import Outcome
 from tests.llm.conftest import MODEL, Scripted
 from tests.llm_team.conftest import (

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.llm.roles.facts import profile_text
+from astra_tui.llm.asking.facts import profile_text
 from astra_tui.llm.roles.profiling import REMOVED, strike_numbers
 from astra_tui.model.plan import CodePlace
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Reading
+from astra_tui.model.team_protocol import Reading
 from tests.llm.conftest import Scripted
 from tests.llm_team.conftest import Team, brief_of, profile_of, reply, selected, with_team
 

@@ -16,13 +16,10 @@ from astra_tui.emulator.opcode_table import REFUSED
 from astra_tui.engine.judging import _KEY_NAMES, compare_counters
 from astra_tui.gpu.timing.intervals import CONFIDENCE
 from astra_tui.lab.on_gpu.opening import completed
-from astra_tui.llm.roles.coding import coding_prompt
-from astra_tui.llm.roles.conversation import MAX_REMEMBERED, OneAgent, SeparateAgents
-from astra_tui.llm.roles.facts import device_text, goal_text, measured_text, task_text
-from astra_tui.llm.roles.moves import OfferedMoves
-from astra_tui.llm.roles.planning import planning_prompt
-from astra_tui.llm.roles.profiling import profiling_prompt
-from astra_tui.llm.roles.prompts import (
+from astra_tui.llm.asking.conversation import MAX_REMEMBERED, OneAgent, SeparateAgents
+from astra_tui.llm.asking.facts import device_text, goal_text, measured_text, task_text
+from astra_tui.llm.asking.move_facts import OfferedMoves
+from astra_tui.llm.asking.prompts import (
     Data,
     compose,
     data_mark,
@@ -30,8 +27,11 @@ from astra_tui.llm.roles.prompts import (
     prompt_text,
     refusals,
 )
+from astra_tui.llm.asking.toolbox import ARGUMENTS
+from astra_tui.llm.roles.coding import coding_prompt
+from astra_tui.llm.roles.planning import planning_prompt
+from astra_tui.llm.roles.profiling import profiling_prompt
 from astra_tui.llm.roles.testing import cases_prompt
-from astra_tui.llm.roles.toolbox import ARGUMENTS
 from astra_tui.model.citations import CitationStatus, check_citation
 from astra_tui.model.constraints import Constraint, Origin
 from astra_tui.model.counters import AccessCount, Counters, LineCount
@@ -46,7 +46,7 @@ from astra_tui.model.roles import Role
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import load_yardsticks
-from astra_tui.model.team import Failure, SecondParent
+from astra_tui.model.team_protocol import Failure, SecondParent
 from astra_tui.model.timing import Floor, Ratio
 from astra_tui.model.verdict import Outcome, Waves
 from astra_tui.model.verdict_thresholds import LARGEST_LOSS, MIN_DIFFERENCE
@@ -167,8 +167,8 @@ def test_prompt_files_are_short_and_well_formed(file: object) -> None:
 
 
 def test_every_prompt_file_is_in_use() -> None:
-    package = ROOT / "astra_tui" / "llm" / "roles"
-    code = "".join(p.read_text(encoding="utf-8") for p in package.glob("*.py"))
+    files = [p for part in ("roles", "asking") for p in (ROOT / "astra_tui/llm" / part).glob("*.py")]
+    code = "".join(p.read_text(encoding="utf-8") for p in files)
     unused = [p.stem for p in PROMPTS if not re.search(rf"""["']{p.stem}["']""", code)]
     systems = [f"{role.value}_system" for role in Role]
     assert unused == sorted([*systems, *(f"tool_{name}" for name in ARGUMENTS)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.llm.roles.reviewing import review_prompt
+from astra_tui.llm.asking.diff_review import review_prompt
 from astra_tui.model.constraints import Compliance, Constraint, Judge, Origin, Ruling
 from astra_tui.model.task import KernelTask
 from tests.llm.conftest import Scripted

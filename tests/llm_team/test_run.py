@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.engine.teams import remembered_steps
+from astra_tui.engine.team_factory import remembered_steps
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.model.approval import ApprovalStatus
 from astra_tui.model.author import Author, AuthorKind

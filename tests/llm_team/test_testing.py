@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from astra_tui.lab.check.inputs import draw_inputs
 from astra_tui.lab.check.suite import build_suite
-from astra_tui.llm.roles.cases import (
+from astra_tui.llm.asking.proposed_cases import (
     InvalidCase,
     ProposedCase,
     SizeOf,
@@ -22,7 +22,7 @@ from astra_tui.llm.roles.testing import cases_prompt, suite_text
 from astra_tui.model.added_cases import MAX_ELEMENTS
 from astra_tui.model.check import Case, ConditionResult
 from astra_tui.model.task import KernelTask, ValueKind, Values, load_task
-from astra_tui.model.team import Failure
+from astra_tui.model.team_protocol import Failure
 from tests.conftest import ROOT
 from tests.llm.conftest import Scripted
 from tests.llm_team.conftest import Team, bench_at, brief_of, plan_of, reply, source, with_team

@@ -13,8 +13,8 @@ from msgspec.structs import replace as changed
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.workbench import DraftLabs
 from astra_tui.lab.devices import DeviceChoice
-from astra_tui.llm.roles import toolbox
-from astra_tui.llm.roles.toolbox import ARGUMENTS, Toolbox, open_toolbox, tools_text
+from astra_tui.llm.asking import toolbox
+from astra_tui.llm.asking.toolbox import ARGUMENTS, Toolbox, open_toolbox, tools_text
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import (
@@ -27,8 +27,8 @@ from astra_tui.model.events import (
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import EMULATOR, RunSettings, TeamKind, ToolLimits
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import KnownCandidate
-from astra_tui.playbook.team import PlaybookTeam
+from astra_tui.model.team_protocol import KnownCandidate
+from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.present.events import describe
 from astra_tui.present.report import as_markdown, compose
 from astra_tui.sessions.experience import ExperienceStore

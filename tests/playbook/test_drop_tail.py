@@ -15,7 +15,7 @@ from astra_tui.lab.explain.profile import profile_source
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.task import KernelTask, load_task
-from astra_tui.model.team import Brief
+from astra_tui.model.team_protocol import Brief
 from astra_tui.model.traffic import Waste, WastedTraffic, WasteKind, WorkloadShare
 from astra_tui.model.verdict import Profile
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal, propose

@@ -9,7 +9,7 @@ from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief
+from astra_tui.model.team_protocol import Brief
 from astra_tui.model.verdict import Profile
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches

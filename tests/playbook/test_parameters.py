@@ -16,11 +16,11 @@ from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.digest import content_hash
 from astra_tui.model.plan import Choice, Plan
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief, CannotFollow
+from astra_tui.model.team_protocol import Brief, CannotFollow
 from astra_tui.model.verdict import Profile
 from astra_tui.playbook import Evidence, Proposal, propose_all
+from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.playbook.propose import propose_as_set
-from astra_tui.playbook.team import PlaybookTeam
 from tests.conftest import OracleHere
 from tests.playbook.path import GPU, timed_path
 

@@ -23,14 +23,14 @@ from astra_tui.model.launch import plan_of, print_expression, print_plan
 from astra_tui.model.launch.resolve import ResolvedPlan, resolve
 from astra_tui.model.launch.scope import Bindings, Layout
 from astra_tui.model.task import KernelTask, load_task
-from astra_tui.model.team import Brief, Tried
+from astra_tui.model.team_protocol import Brief, Tried
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.playbook import Evidence, KernelText, Proposal, all_moves, propose_all
 from astra_tui.playbook.api import room_of
 from astra_tui.playbook.moves import BY_TIME
 from astra_tui.playbook.moves.single_turn import SingleTurn
+from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.playbook.propose import propose, region
-from astra_tui.playbook.team import PlaybookTeam
 from astra_tui.playbook.thread_count import why_count_matters
 from tests.conftest import ROOT, OracleHere
 from tests.engine.test_stops import timing, workload

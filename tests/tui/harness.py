@@ -26,7 +26,7 @@ from astra_tui.engine.server import Server
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Team
+from astra_tui.model.team_protocol import Team
 from astra_tui.sessions.client import NoListener, ask_welcome
 from astra_tui.sessions.journal_reader import has_session
 from astra_tui.sessions.journal_writer import Redactor

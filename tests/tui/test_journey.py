@@ -13,8 +13,8 @@ from astra_tui.model.plan import Risk
 from astra_tui.model.settings import TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import Brief, OnText, PlanAnswer
-from astra_tui.playbook.team import PlaybookTeam
+from astra_tui.model.team_protocol import Brief, OnText, PlanAnswer
+from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.sessions.integrity import check_integrity
 from astra_tui.sessions.journal_reader import read_journal
 from tests.engine.scripted import ASK, settings_of

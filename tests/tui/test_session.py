@@ -17,7 +17,7 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
-from astra_tui.playbook.team import PlaybookTeam
+from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.tui.app_io import Preferences

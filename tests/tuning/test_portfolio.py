@@ -30,7 +30,7 @@ from astra_tui.model.launch import plan_of, print_expression
 from astra_tui.model.launch.expression import Compare, Integer, Name
 from astra_tui.model.plan import Counter
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team import SecondParent
+from astra_tui.model.team_protocol import SecondParent
 from astra_tui.playbook import Evidence, NotApplicable, Proposal, propose_all
 from astra_tui.playbook.portfolio import CannotJoin, Part, joined
 from astra_tui.playbook.propose import propose_as_set

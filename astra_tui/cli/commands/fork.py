@@ -22,7 +22,7 @@ from astra_tui.model.plan import Plan, edited_plan
 
 if TYPE_CHECKING:
     from astra_tui.model.task import KernelTask
-    from astra_tui.model.team import Brief
+    from astra_tui.model.team_protocol import Brief
     from astra_tui.sessions.branches import ForkPlace
     from astra_tui.sessions.timeline import Timeline
 
@@ -106,7 +106,7 @@ def _plan(file: Path, parent: Path, timeline: Timeline, place: ForkPlace, task: 
     import asyncio
 
     from astra_tui.engine.briefing import brief_on
-    from astra_tui.engine.teams import follow_edit
+    from astra_tui.engine.team_factory import follow_edit
     from astra_tui.model.settings import TeamKind
     from astra_tui.sessions.folder import read_blob
 

@@ -7,10 +7,8 @@ import re
 
 from msgspec.structs import replace
 
-from astra_tui.llm.errors import BadAnswer, is_answer
-from astra_tui.llm.fences import read_whole_file
-from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
-from astra_tui.llm.roles.facts import (
+from astra_tui.llm.asking.asker import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
+from astra_tui.llm.asking.facts import (
     device_text,
     included_text,
     measured_text,
@@ -21,7 +19,7 @@ from astra_tui.llm.roles.facts import (
     task_text,
     timing_text,
 )
-from astra_tui.llm.roles.prompts import (
+from astra_tui.llm.asking.prompts import (
     Data,
     clipped,
     compose,
@@ -29,13 +27,15 @@ from astra_tui.llm.roles.prompts import (
     prompt_text,
     refusals,
 )
-from astra_tui.llm.roles.toolbox import Toolbox, open_toolbox, tools_text
+from astra_tui.llm.asking.toolbox import Toolbox, open_toolbox, tools_text
+from astra_tui.llm.errors import BadAnswer, is_answer
+from astra_tui.llm.fences import read_whole_file
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.plan import Plan
 from astra_tui.model.roles import Role
-from astra_tui.model.team import (
+from astra_tui.model.team_protocol import (
     AnswerLost,
     Brief,
     CannotFollow,

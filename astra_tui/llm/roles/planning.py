@@ -7,9 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from astra_tui.llm.errors import is_answer
-from astra_tui.llm.roles.asking import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
-from astra_tui.llm.roles.evidence import (
+from astra_tui.llm.asking.asker import NO_ADVICE, UNUSABLE, Asker, Step, retry_once
+from astra_tui.llm.asking.evidence import (
     MAX_SENTENCE,
     CitedSentence,
     LineRange,
@@ -17,7 +16,7 @@ from astra_tui.llm.roles.evidence import (
     one_line,
     places_of,
 )
-from astra_tui.llm.roles.facts import (
+from astra_tui.llm.asking.facts import (
     device_text,
     goal_text,
     included_text,
@@ -29,8 +28,8 @@ from astra_tui.llm.roles.facts import (
     task_text,
     tried_text,
 )
-from astra_tui.llm.roles.moves import OfferedMoves, offered_moves
-from astra_tui.llm.roles.prompts import (
+from astra_tui.llm.asking.move_facts import OfferedMoves, offered_moves
+from astra_tui.llm.asking.prompts import (
     Data,
     clipped,
     compose,
@@ -38,11 +37,12 @@ from astra_tui.llm.roles.prompts import (
     prompt_text,
     refused_features,
 )
-from astra_tui.llm.roles.toolbox import open_toolbox, tools_text
+from astra_tui.llm.asking.toolbox import open_toolbox, tools_text
+from astra_tui.llm.errors import is_answer
 from astra_tui.model.author import Author
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.roles import Role
-from astra_tui.model.team import Brief, OnText, PlanAnswer, PlanDraft
+from astra_tui.model.team_protocol import Brief, OnText, PlanAnswer, PlanDraft
 
 MAX_PLANS = 8
 MAX_EVIDENCE = 6

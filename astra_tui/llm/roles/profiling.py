@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
-from astra_tui.llm.roles.evidence import CitedSentence, LineRange, cited, places_of
-from astra_tui.llm.roles.facts import (
+from astra_tui.llm.asking.asker import NO_ADVICE, Asker, Step
+from astra_tui.llm.asking.evidence import CitedSentence, LineRange, cited, places_of
+from astra_tui.llm.asking.facts import (
     device_text,
     goal_text,
     included_text,
@@ -25,13 +25,13 @@ from astra_tui.llm.roles.facts import (
     said_text,
     task_text,
 )
-from astra_tui.llm.roles.prompts import Data, compose, in_words, numbered, prompt_text
-from astra_tui.llm.roles.toolbox import Toolbox, open_toolbox, tools_text
+from astra_tui.llm.asking.prompts import Data, compose, in_words, numbered, prompt_text
+from astra_tui.llm.asking.toolbox import Toolbox, open_toolbox, tools_text
 from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.plan import Measurement, Observation, Selection
 from astra_tui.model.roles import Role
-from astra_tui.model.team import Brief, OnText, Reading
+from astra_tui.model.team_protocol import Brief, OnText, Reading
 
 MAX_WORDS = 160
 

@@ -7,15 +7,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
-from astra_tui.llm.roles.cases import InvalidCase, ProposedCase, case_of
-from astra_tui.llm.roles.facts import plan_text, said_text, task_text
-from astra_tui.llm.roles.prompts import Data, clipped, compose, in_words, numbered
+from astra_tui.llm.asking.asker import NO_ADVICE, Asker, Step
+from astra_tui.llm.asking.facts import plan_text, said_text, task_text
+from astra_tui.llm.asking.prompts import Data, clipped, compose, in_words, numbered
+from astra_tui.llm.asking.proposed_cases import InvalidCase, ProposedCase, case_of
 from astra_tui.model.added_cases import MAX_ELEMENTS
 from astra_tui.model.check import Case
 from astra_tui.model.plan import Plan
 from astra_tui.model.roles import Role
-from astra_tui.model.team import Brief, Failure
+from astra_tui.model.team_protocol import Brief, Failure
 
 MAX_CASES = 4
 MAX_WORDS = 120

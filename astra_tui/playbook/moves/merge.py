@@ -6,7 +6,7 @@ from astra_tui.model.digest import short
 from astra_tui.model.hunks import hunks_of, merge_texts
 from astra_tui.model.launch import print_expression
 from astra_tui.model.plan import MERGE_MOVE, CodePlace, Counter, Plan, Prediction, Risk
-from astra_tui.model.team import SecondParent
+from astra_tui.model.team_protocol import SecondParent
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.portfolio import CannotJoin, Part, joined

@@ -13,7 +13,7 @@ from astra_tui.model.constraints import Ruling
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 from astra_tui.model.roles import Role
-from astra_tui.model.team import (
+from astra_tui.model.team_protocol import (
     Brief,
     CodeDraft,
     Failure,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from astra_tui.llm.asking.asker import Asker
+from astra_tui.llm.asking.conversation import Conversation, Memory, OneAgent, SeparateAgents
+from astra_tui.llm.asking.diff_review import review_diff
+from astra_tui.llm.asking.metering import CallBudget, MeteredLLM
 from astra_tui.llm.messages import LLM, Prices
-from astra_tui.llm.roles.asking import Asker
 from astra_tui.llm.roles.coding import follow_edit, mend_code, write_code
-from astra_tui.llm.roles.conversation import Conversation, Memory, OneAgent, SeparateAgents
-from astra_tui.llm.roles.metering import CallBudget, MeteredLLM
 from astra_tui.llm.roles.planning import make_plans
 from astra_tui.llm.roles.profiling import read_profile
-from astra_tui.llm.roles.reviewing import review_diff
 from astra_tui.llm.roles.testing import Tester
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.check import Case
@@ -20,7 +20,7 @@ from astra_tui.model.constraints import Ruling
 from astra_tui.model.plan import Plan
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import ModelSettings
-from astra_tui.model.team import Brief, CodeDraft, Failure, OnText, PlanAnswer, Reading
+from astra_tui.model.team_protocol import Brief, CodeDraft, Failure, OnText, PlanAnswer, Reading
 
 MAX_OUTPUT_TOKENS = 16_384
 """Of one answer, thoughts included."""

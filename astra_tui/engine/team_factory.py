@@ -17,15 +17,15 @@ from astra_tui.model.events import CallReserved, ExchangeMade, StepRemembered
 from astra_tui.model.plan import Plan
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import Budget, RunSettings, TeamKind
-from astra_tui.model.team import Brief, Team
+from astra_tui.model.team_protocol import Brief, Team
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_unaltered
 from astra_tui.sessions.journal_reader import has_session
 
 if TYPE_CHECKING:
     from astra_tui.llm import OpenAILLM, Prices, Timeouts
+    from astra_tui.llm.asking.metering import MeteredExchange
     from astra_tui.llm.messages import Request
-    from astra_tui.llm.roles.metering import MeteredExchange
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -125,7 +125,7 @@ async def follow_edit(kind: TeamKind, brief: Brief, shown: Plan, edited: Plan) -
     Raises CannotFollow.
     """
     if kind is TeamKind.PLAYBOOK:
-        from astra_tui.playbook.team import PlaybookTeam
+        from astra_tui.playbook.playbook_team import PlaybookTeam
 
         return await PlaybookTeam().follow(brief, shown, edited)
     from astra_tui.llm.roles.coding import follow_edit as follow_in_words
@@ -144,12 +144,12 @@ async def build_team(
     Raises UserError when a model is needed and not set up, and for a budget that cannot be kept.
     """
     if settings.team is TeamKind.PLAYBOOK:
-        from astra_tui.playbook.team import PlaybookTeam
+        from astra_tui.playbook.playbook_team import PlaybookTeam
 
         return PlaybookTeam()
     from astra_tui.llm import Prices
-    from astra_tui.llm.roles.conversation import Memory
-    from astra_tui.llm.team import LlmTeam
+    from astra_tui.llm.asking.conversation import Memory
+    from astra_tui.llm.llm_team import LlmTeam
 
     _require_prices(settings.budget, access.prices)
     llm = _open_model(settings, access)

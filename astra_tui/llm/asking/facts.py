@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from string import Template
 
-from astra_tui.llm.roles.prompts import Data, clipped, compose, prompt_text
+from astra_tui.llm.asking.prompts import Data, clipped, compose, prompt_text
 from astra_tui.model.citations import check_citations
 from astra_tui.model.counters import DURATION, AccessCount, Counters, NcuReport, Place, add_counters
 from astra_tui.model.events import TimingFinished
@@ -15,7 +15,7 @@ from astra_tui.model.occupancy import MULTIPROCESSORS
 from astra_tui.model.plan import Plan, places_words
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import Argument, KernelTask, ValueKind, Values
-from astra_tui.model.team import Brief, Reading, SecondParent, Tried
+from astra_tui.model.team_protocol import Brief, Reading, SecondParent, Tried
 from astra_tui.model.timing import Timing, TimingVerdict, mean_name
 from astra_tui.model.verdict import Outcome, Profile
 from astra_tui.model.verdict_thresholds import LARGEST_LOSS, MIN_DIFFERENCE, MOST_IDLE

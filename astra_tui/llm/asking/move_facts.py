@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from astra_tui.llm.roles.prompts import clipped
+from astra_tui.llm.asking.prompts import clipped
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.hunks import unified_diff
-from astra_tui.model.team import Brief
+from astra_tui.model.team_protocol import Brief
 from astra_tui.playbook import Evidence, Proposal, propose_all
 from astra_tui.playbook.propose import withdrawn_moves
 

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from astra_tui.llm.asking.conversation import Conversation
+from astra_tui.llm.asking.toolbox import Toolbox
 from astra_tui.llm.errors import (
     BadAnswer,
     DeadlineExceeded,
@@ -25,14 +27,12 @@ from astra_tui.llm.messages import (
     Request,
     Speaker,
 )
-from astra_tui.llm.roles.conversation import Conversation
-from astra_tui.llm.roles.toolbox import Toolbox
 from astra_tui.llm.schemas import answer_schema, schema_instruction
 from astra_tui.llm.structured import ask
 from astra_tui.llm.tools import ToolRun, run_tools
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import ModelSettings
-from astra_tui.model.team import OnText, TeamUnavailable
+from astra_tui.model.team_protocol import OnText, TeamUnavailable
 
 T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")

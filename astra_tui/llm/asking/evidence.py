@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from astra_tui.llm.roles.prompts import clipped
+from astra_tui.llm.asking.prompts import clipped
 from astra_tui.model.citations import METRICS
 from astra_tui.model.plan import Citation, CodePlace, Observation
 

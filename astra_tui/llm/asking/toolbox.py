@@ -11,12 +11,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
-from astra_tui.llm.errors import BadAnswer
-from astra_tui.llm.fences import read_whole_file
-from astra_tui.llm.messages import Json, ToolSpec
-from astra_tui.llm.roles.facts import counters_text, device_text, hardware_text, hot_places
-from astra_tui.llm.roles.moves import OfferedMoves
-from astra_tui.llm.roles.prompts import (
+from astra_tui.llm.asking.facts import counters_text, device_text, hardware_text, hot_places
+from astra_tui.llm.asking.move_facts import OfferedMoves
+from astra_tui.llm.asking.prompts import (
     Data,
     clipped,
     compose,
@@ -25,6 +22,9 @@ from astra_tui.llm.roles.prompts import (
     prompt_text,
     refusals,
 )
+from astra_tui.llm.errors import BadAnswer
+from astra_tui.llm.fences import read_whole_file
+from astra_tui.llm.messages import Json, ToolSpec
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
 from astra_tui.llm.tools import Handler
 from astra_tui.model.added_cases import LARGEST_SIZE
@@ -38,7 +38,7 @@ from astra_tui.model.roles import Role
 from astra_tui.model.sass import Disassembly, instructions_by_line
 from astra_tui.model.settings import ToolLimits
 from astra_tui.model.task import KernelTask, Workload
-from astra_tui.model.team import BASE, Brief, KnownCandidate, Turn
+from astra_tui.model.team_protocol import BASE, Brief, KnownCandidate, Turn
 from astra_tui.model.timing import Timing
 from astra_tui.model.verdict import Profile, WorkloadProfile
 

@@ -12,8 +12,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from astra_tui.llm.asking.prompts import prompt_text
 from astra_tui.llm.messages import Message, Speaker
-from astra_tui.llm.roles.prompts import prompt_text
 from astra_tui.model.roles import Role
 
 MAX_REMEMBERED = 200_000

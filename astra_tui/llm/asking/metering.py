@@ -20,7 +20,7 @@ from astra_tui.llm.messages import (
     Usage,
     cost,
 )
-from astra_tui.model.team import BudgetSpent
+from astra_tui.model.team_protocol import BudgetSpent
 
 
 class MeteredExchange(msgspec.Struct, frozen=True):

@@ -8,14 +8,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from astra_tui.llm.roles.asking import NO_ADVICE, Asker, Step
-from astra_tui.llm.roles.facts import plan_text
-from astra_tui.llm.roles.prompts import Data, clipped, compose, numbered
+from astra_tui.llm.asking.asker import NO_ADVICE, Asker, Step
+from astra_tui.llm.asking.facts import plan_text
+from astra_tui.llm.asking.prompts import Data, clipped, compose, numbered
 from astra_tui.model.constraints import Compliance, Judge, Ruling
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.plan import Plan
 from astra_tui.model.roles import Role
-from astra_tui.model.team import Brief
+from astra_tui.model.team_protocol import Brief
 
 MAX_READ = 40
 MAX_TEXT = 600
