@@ -167,7 +167,8 @@ def test_prompt_files_are_short_and_well_formed(file: object) -> None:
 
 
 def test_every_prompt_file_is_in_use() -> None:
-    files = [p for part in ("roles", "asking") for p in (ROOT / "astra_tui/llm" / part).glob("*.py")]
+    package = ROOT / "astra_tui" / "llm"
+    files = (p for folder in ("roles", "asking") for p in (package / folder).glob("*.py"))
     code = "".join(p.read_text(encoding="utf-8") for p in files)
     unused = [p.stem for p in PROMPTS if not re.search(rf"""["']{p.stem}["']""", code)]
     systems = [f"{role.value}_system" for role in Role]
