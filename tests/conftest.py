@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import gc
 import os
-import pickle
 import shutil
 import signal
-import tempfile
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import aclosing
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import hypothesis
-import msgspec
 import pytest
 
 # No time limits: a busy machine would trip them.
@@ -44,14 +39,13 @@ LONGEST = {
 """Files whose tests take ten seconds and more, most of them waiting."""
 
 from astra_tui.engine.lab import Lab  # noqa: E402
-from astra_tui.lab.cache import content_key  # noqa: E402
 from astra_tui.lab.check.oracle import Oracle  # noqa: E402
 from astra_tui.lab.check.oracle_worker import evaluate, load_reference  # noqa: E402
 from astra_tui.lab.compiler import Compiler  # noqa: E402
 from astra_tui.model.task import KernelTask, load_task  # noqa: E402
 from astra_tui.processes.child import Child, child_environment  # noqa: E402
-from astra_tui.rpc import Request  # noqa: E402
 from tests.engine.scripted import run_three_rounds  # noqa: E402
+from tests.lab_answers import LabAnswers  # noqa: E402
 from tests.quick import SMALL_WORKLOAD, write_quick_task  # noqa: E402
 from tests.warm import warm  # noqa: E402
 
@@ -200,27 +194,6 @@ def kept_labs(
     monkeypatch.setattr(Lab, "close", keep)
 
 
-class LabAnswers:
-    """What labs on the emulator answered, in whichever process of this run."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def get(self, key: str) -> list[object] | None:
-        """All replies to a request, if it was answered before."""
-        try:
-            replies: list[object] = pickle.loads((self.folder / key).read_bytes())
-        except FileNotFoundError:
-            return None
-        return replies
-
-    def put(self, key: str, replies: list[object]) -> None:
-        """Keeps the replies to a request."""
-        with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-            file.write(pickle.dumps(replies))
-        Path(file.name).rename(self.folder / key)
-
-
 @pytest.fixture(scope="session")
 def lab_answers(made_once: MadeOnce) -> LabAnswers:
     """What `known_answers` keeps."""
@@ -234,26 +207,7 @@ def known_answers(
     """A lab on the emulator answers as one of an earlier test did that was asked just the same:
     for tests of what is made of the answers, where the first is of a lab at work.
     """
-    ask = Lab.ask
-
-    async def recall(lab: Lab, request: Request[object], **how: bool) -> AsyncIterator[object]:
-        asked = type(request).__name__, msgspec.json.encode(request)
-        key = content_key(str(lab.task.folder), lab.task.hash, *asked)
-        known = lab_answers.get(key)
-        if known is not None:
-            for reply in known:
-                await asyncio.sleep(0)
-                yield reply
-            return
-        replies = []
-        async with aclosing(ask(lab, request, **how)) as told:
-            async for reply in told:
-                replies.append(reply)
-                yield reply
-        if not lab.has_times:
-            lab_answers.put(key, replies)
-
-    monkeypatch.setattr(Lab, "ask", recall)
+    lab_answers.recall(monkeypatch)
 
 
 @pytest.fixture

@@ -33,6 +33,8 @@ from typing import Any
 
 import pytest
 
+from tests.lab_answers import recall_where_told
+
 ROOT = Path(__file__).resolve().parents[1]
 _LONGEST = 1 << 17
 _MOST_DESCRIPTORS = 200
@@ -341,6 +343,7 @@ def _become(asked: _Asked, answers: socket.socket, descriptors: Sequence[int]) -
     os.chdir(asked.folder)
     os.environ.clear()
     os.environ.update(asked.environment)
+    recall_where_told()
     tempfile.tempdir = None
     unbuffered = "PYTHONUNBUFFERED" in asked.environment
     sys.stdout.reconfigure(line_buffering=os.isatty(1), write_through=unbuffered)  # type: ignore[union-attr]

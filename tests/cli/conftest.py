@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.command import Shell
 from tests.conftest import ROOT
+from tests.lab_answers import VARIABLE, LabAnswers
 
 SILU = ROOT / "kernels" / "silu_and_mul"
 SERVER = ROOT / "tests" / "llm" / "server.py"
@@ -20,10 +21,17 @@ KEY = "sk-test-0123456789abcdef"
 
 
 @pytest.fixture
-def shell(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """An empty folder; tasks are found among the bundled ones. No engine outlives the test."""
+def shell(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, lab_answers: LabAnswers
+) -> Iterator[Shell]:
+    """An empty folder; tasks are found among the bundled ones. No engine outlives the test.
+
+    Labs of engines answer what they were asked in an earlier test, unless told `AT_WORK`.
+    """
     (tmp_path / "home").mkdir()
-    shell = Shell(tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path_factory.mktemp("run"))})
+    runtime = tmp_path_factory.mktemp("run")
+    answers = {VARIABLE: str(lab_answers.folder)}
+    shell = Shell(tmp_path, {"XDG_RUNTIME_DIR": str(runtime), **answers})
     yield shell
     if list(shell.runtime.glob("*.sock")):
         shell.run("stop", "--all")

@@ -19,6 +19,7 @@ from astra_tui.sessions.folder import writer_of
 from astra_tui.sessions.journal_reader import JournalContents, read_journal
 from tests.cli.command import COMMAND, SECONDS, Shell
 from tests.cli.engineer import PROMPT, Engineer, EngineProcess, wait_for
+from tests.lab_answers import AT_WORK
 from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 SECRET = "sk-planted0123456789abcdef"
@@ -49,7 +50,7 @@ def assert_whole(shell: Shell, engines: int) -> SessionClosed:
 
 
 def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell) -> None:
-    first = Engineer(shell, *RUN, OPENAI_API_KEY=SECRET)
+    first = Engineer(shell, *RUN, OPENAI_API_KEY=SECRET, **AT_WORK)
     first.sees("checking")
     engine = EngineProcess.of(shell.folder / "s")
     first.hangs_up()
@@ -241,7 +242,7 @@ def test_ctrl_c_while_the_engine_starts_leaves_no_engine(shell: Shell) -> None:
 
 
 def test_ctrl_c_cancels_the_run(shell: Shell) -> None:
-    ada = Engineer(shell, *RUN)
+    ada = Engineer(shell, *RUN, **AT_WORK)
     ada.sees("session s")
     ada.types("\x03")
     code, last_words = ada.leaves()

@@ -18,6 +18,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.sessions.journal_reader import read_journal
 from tests.cli.command import COMMAND, SECONDS, Outcome, Shell
 from tests.cli.engineer import Engineer
+from tests.lab_answers import AT_WORK
 from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 PLAYBOOK = ("run", "silu_and_mul", "--team", "playbook")
@@ -43,7 +44,10 @@ def report_of(outcome: Outcome) -> dict[str, Any]:
 
 def test_the_same_better_kernel_twice_and_no_secret_in_the_sessions(shell: Shell) -> None:
     arguments = (*PLAYBOOK, "--approve", "auto", "--headless", "--rounds", "1", "--json")
-    runs = [shell.run(*arguments, "--session", name, OPENAI_API_KEY=SECRET) for name in ("a", "b")]
+    runs = [
+        shell.run(*arguments, "--session", name, OPENAI_API_KEY=SECRET, **AT_WORK)
+        for name in ("a", "b")
+    ]
     assert [run.code for run in runs] == [ExitCode.OK, ExitCode.OK]
     first, second = map(report_of, runs)
     assert {"task", "team", "device", "session", "baseline", "best", "rounds"} <= set(first)

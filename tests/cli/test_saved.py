@@ -19,6 +19,8 @@ from astra_tui.sessions.journal_reader import journal_path, read_journal
 from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.cli.command import Shell
 from tests.cli.test_json import decoded
+from tests.conftest import MadeOnce
+from tests.lab_answers import AT_WORK, VARIABLE, LabAnswers
 from tests.quick import SMALL_WORKLOAD, write_quick_task
 
 PLAYBOOK = ("--headless", "--team", "playbook", "--device", "emulator", "--approve", "auto")
@@ -26,17 +28,21 @@ SESSION = Path("sessions") / "one"
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(
+    made_once: MadeOnce, tmp_path_factory: pytest.TempPathFactory, lab_answers: LabAnswers
+) -> Path:
     """A folder with a task in kernels/ and a session of two rounds in sessions/one."""
-    place = tmp_path_factory.mktemp("recorded")
-    (place / "home").mkdir()
-    write_quick_task(place / "kernels", SMALL_WORKLOAD)
-    runtime = str(tmp_path_factory.mktemp("run"))
-    ran = Shell(place, {"XDG_RUNTIME_DIR": runtime}).run(
-        "run", "silu_and_mul", *PLAYBOOK, "--rounds", "2", "--session", str(SESSION)
-    )
-    assert ran.code == ExitCode.OK, ran.err
-    return place
+
+    def record(place: Path) -> None:
+        (place / "home").mkdir()
+        write_quick_task(place / "kernels", SMALL_WORKLOAD)
+        runtime = {"XDG_RUNTIME_DIR": str(tmp_path_factory.mktemp("run"))}
+        ran = Shell(place, {**runtime, VARIABLE: str(lab_answers.folder)}).run(
+            "run", "silu_and_mul", *PLAYBOOK, "--rounds", "2", "--session", str(SESSION)
+        )
+        assert ran.code == ExitCode.OK, ran.err
+
+    return made_once("recorded", record)
 
 
 @pytest.fixture
@@ -102,7 +108,7 @@ def test_a_replay_of_an_altered_number_does_not_reach_the_digest(shell: Shell, s
 
 @pytest.mark.usefixtures("saved")
 def test_verify_finds_everything_again(shell: Shell) -> None:
-    outcome = shell.run("verify", "one", "--device", "emulator", "--json")
+    outcome = shell.run("verify", "one", "--device", "emulator", "--json", **AT_WORK)
     answer = decoded(outcome, answers.VerifyAnswer)
     assert outcome.code == ExitCode.OK, outcome.out
     assert (answer.integrity.flaws, answer.differences) == ((), ())
@@ -152,7 +158,7 @@ def test_a_forged_count_is_found_by_counting_again(shell: Shell, saved: Path) ->
     profile = next(e for e in read_journal(saved).events if type(e).__name__ == "ProfileTaken")
     count = profile.profile.workloads[0].counters.accesses[0].sectors
     forge(saved, f'"sectors":{count}', f'"sectors":{count + 1}')
-    outcome = shell.run("verify", "one", "--device", "emulator", "--json")
+    outcome = shell.run("verify", "one", "--device", "emulator", "--json", **AT_WORK)
     answer = decoded(outcome, answers.VerifyAnswer)
     assert answer.integrity.flaws == ()
     assert outcome.code == ExitCode.FAILED
