@@ -3,12 +3,13 @@
 Importing, torch above all, is most of what a short process of ours does, and the same each time.
 This process does it once, and forks for each that is asked for with a `WarmPopen`. What is forked
 is a process like any other, with the streams, descriptors, limits, folder and environment that it
-was given; it runs its module as `python -m` does, and ends as Python ends. It is just no child of
-who asked: tests of that start real ones.
+was given; it runs its module as `python -m` does, and ends as Python ends but for destructors of
+what is left then. It is just no child of who asked: tests of that start real ones.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import gc
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -352,7 +354,27 @@ def _become(asked: _Asked, answers: socket.socket, descriptors: Sequence[int]) -
     module = sys.modules.get(asked.module)
     if module is not None and not hasattr(module, "__path__"):
         del sys.modules[asked.module]  # What is imported already, runpy warns of.
-    runpy.run_module(asked.module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(asked.module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise
+        code = end.code or 0
+    else:
+        code = 0
+    _end(code)
+
+
+def _end(code: int) -> None:
+    """Ends as Python does, but lets go of no object: that would copy all memory that is shared."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        sys.exit(code)  # Python says in its own way that no one reads.
+    os._exit(code & 0xFF)
 
 
 if __name__ == "__main__":
