@@ -8,7 +8,7 @@ import msgspec
 
 from astra_tui.lab.audit.zoo import read_zoo
 from astra_tui.model.audit import AuditSummary, Group, KindSum
-from astra_tui.model.task.locate import bundled
+from astra_tui.model.task_folders import bundled
 
 ZOO = bundled("tests") / "zoo"
 RESULTS = bundled("benchmarks") / "results"

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import platformdirs
@@ -36,9 +36,11 @@ from astra_tui.model.settings import (
     api_key,
     check_device_name,
 )
-from astra_tui.model.task.table import Table
 from astra_tui.sessions.engines import LINGER_SECONDS, RunRequest
 from astra_tui.sessions.store import sessions_folder
+
+if TYPE_CHECKING:
+    from astra_tui.model.task.table import Table
 
 PREFIX = "ASTRA_TUI_"
 PROJECT_FILE = Path("astra-tui.toml")

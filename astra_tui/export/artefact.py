@@ -24,7 +24,7 @@ from astra_tui.model.compilation import Compilation
 from astra_tui.model.launch import LaunchPlan, print_expression
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask, upstream_files
-from astra_tui.model.task.upstream import FILE_NAME as UPSTREAM_LIST
+from astra_tui.model.task_folders import UPSTREAM_LIST
 
 _MARKED = re.compile(r"^[^\n]*<(attributes|plain)>\n(.*?)^[^\n]*</\1>\n", re.DOTALL | re.MULTILINE)
 

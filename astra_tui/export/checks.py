@@ -35,8 +35,8 @@ from astra_tui.lab.check.source_check import CheckEvent
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.upstream import contents_of, header_tree
 from astra_tui.model.check import Case, CheckReport, CheckVerdict
-from astra_tui.model.task.upstream import FILE_NAME as UPSTREAM_LIST
 from astra_tui.model.task.upstream import load_upstream
+from astra_tui.model.task_folders import UPSTREAM_LIST
 from astra_tui.processes.child import child_environment
 
 BUILD_SECONDS = 600.0

@@ -4,7 +4,6 @@ reports of this one.
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from collections.abc import Iterator
 from enum import StrEnum
@@ -24,11 +23,13 @@ _PARTS = ("nvidia-cuda-nvrtc", "numpy", "torch", "tree-sitter-cuda", "openai")
 
 def current_versions() -> dict[str, str]:
     """Versions of this program and of the parts that results depend on."""
+    from importlib import metadata  # What each start would pay for.
+
     versions = {"astra-tui": astra_tui.__version__, "python": platform.python_version()}
     for part in _PARTS:
         try:
-            versions[part] = importlib.metadata.version(part)
-        except importlib.metadata.PackageNotFoundError:
+            versions[part] = metadata.version(part)
+        except metadata.PackageNotFoundError:
             continue
     return versions
 

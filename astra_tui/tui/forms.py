@@ -23,7 +23,7 @@ from astra_tui.model.settings import (
     TeamKind,
     WireChoice,
 )
-from astra_tui.model.task.locate import list_tasks
+from astra_tui.model.task_folders import list_tasks
 from astra_tui.model.values import ValueKind, Values
 from astra_tui.present.numbers import whole_number
 from astra_tui.sessions.branches import has_run_since

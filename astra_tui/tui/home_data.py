@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from astra_tui.model.state import SessionState
-from astra_tui.model.task.locate import list_tasks
+from astra_tui.model.task_folders import list_tasks
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import NOTHING_BETTER, timing_verdict
 from astra_tui.present.words import best_of as words_of_best

@@ -117,7 +117,7 @@ def run(options: Options) -> int:
 
 def _zoo_folder(named: str | None) -> Path:
     """The folder that was named, else the one of the checkout that we are in, or come from."""
-    from astra_tui.model.task.locate import bundled
+    from astra_tui.model.task_folders import bundled
 
     if named:
         return Path(named)

@@ -21,7 +21,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.findings import Acceptance
 from astra_tui.model.task import KernelTask, Values, load_task
-from astra_tui.model.task.locate import bundled
+from astra_tui.model.task_folders import bundled
 
 T = TypeVar("T")
 

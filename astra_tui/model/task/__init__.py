@@ -2,8 +2,7 @@
 
 from astra_tui.model.device import ArgumentRole
 from astra_tui.model.findings import Acceptance
-from astra_tui.model.task.loader import load_task, parse_task
-from astra_tui.model.task.locate import Found, bundled, find_task, list_tasks
+from astra_tui.model.task.loader import find_task, load_task, parse_task
 from astra_tui.model.task.table import TaskError
 from astra_tui.model.task.task import (
     NAME_RULE,
@@ -16,6 +15,7 @@ from astra_tui.model.task.task import (
     is_task_name,
 )
 from astra_tui.model.task.upstream import Upstream, upstream_files
+from astra_tui.model.task_folders import Found, bundled, list_tasks
 from astra_tui.model.values import ValueKind, Values
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Reads task.toml strictly: errors name file, line, key and the nearest name."""
+"""Finds a task, and reads its task.toml strictly: errors name file, line, key and nearest name."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from astra_tui.model.task.task import (
     is_task_name,
 )
 from astra_tui.model.task.upstream import load_upstream
+from astra_tui.model.task_folders import list_tasks
 from astra_tui.model.values import Distinct, ValueKind, Values
 
 MAX_FILE_BYTES = 1 << 20
@@ -47,6 +48,25 @@ _SPECIAL = {"nan", "inf", "-inf"}
 _PLANTED = {*_SPECIAL, "-0", "limit"}
 _WHOLE_KINDS = (ValueKind.INTEGERS, ValueKind.ARANGE, ValueKind.OFFSETS)
 _LARGEST_WHOLE = 2.0**53
+
+
+def find_task(name: str) -> KernelTask:
+    """Loads a task by path or name. Raises TaskError that names the nearest known one."""
+    path = Path(name)
+    if path.name == "task.toml":
+        path = path.parent
+    try:
+        has_task, is_folder = (path / "task.toml").is_file(), path.is_dir()
+    except OSError:  # a name that no file can have
+        has_task = is_folder = False
+    if has_task:
+        return load_task(path)
+    known = {found.name: found.folder for found in list_tasks()}
+    if name in known:
+        return load_task(known[name])
+    if is_folder:
+        return load_task(path)
+    raise TaskError(f"there is no kernel task '{name}'", hint=nearest(name, known))
 
 
 def load_task(folder: Path) -> KernelTask:

@@ -20,8 +20,8 @@ from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import Place
 from astra_tui.model.pin import Pin, is_safe
 from astra_tui.model.task.table import Table, TaskError
+from astra_tui.model.task_folders import UPSTREAM_LIST
 
-FILE_NAME = "upstream.toml"
 FOLDER_NAME = "upstream"
 MAX_FILES = 2_000
 MAX_BYTES = 32 << 20
@@ -67,7 +67,7 @@ class Upstream:
         found = content_hash(content)
         if found != self.files[path]:
             raise TaskError(
-                f"this is not the file that {FILE_NAME} lists: its SHA-256 is {found}, "
+                f"this is not the file that {UPSTREAM_LIST} lists: its SHA-256 is {found}, "
                 f"it should be {self.files[path]}",
                 file=place,
                 hint=f"upstream sources stay unmodified: restore it from {self.origin}",
@@ -79,12 +79,12 @@ def load_upstream(task_folder: Path) -> Upstream | None:
 
     Raises TaskError: for a file that is missing, changed, not listed, or no plain file.
     """
-    file, folder = task_folder / FILE_NAME, task_folder / FOLDER_NAME
+    file, folder = task_folder / UPSTREAM_LIST, task_folder / FOLDER_NAME
     there = folder.is_symlink() or folder.exists()
     if not file.is_file():
         if there:
             raise TaskError(
-                f"this folder needs an {FILE_NAME} next to it, with origin, licence and hashes",
+                f"this folder needs an {UPSTREAM_LIST} next to it, with origin, licence and hashes",
                 file=str(folder),
                 hint="see docs/kernel-task.md",
             )
@@ -170,12 +170,12 @@ def upstream_files(
         for path, content in sorted(contents.items())
     ]
     text = "\n".join(lines) + "\n"
-    found = parse_upstream(text, Path(FILE_NAME))
+    found = parse_upstream(text, Path(UPSTREAM_LIST))
     _require_small(found, sum(map(len, contents.values())))
     if fetched and package is None:
-        raise TaskError("files that are not kept need a package", file=FILE_NAME)
+        raise TaskError("files that are not kept need a package", file=UPSTREAM_LIST)
     kept = {} if fetched else {f"{FOLDER_NAME}/{path}": c for path, c in contents.items()}
-    return {FILE_NAME: text.encode(), **kept}
+    return {UPSTREAM_LIST: text.encode(), **kept}
 
 
 def take_pin(entry: Table, name: str) -> Pin:
@@ -247,7 +247,7 @@ def _with_texts(upstream: Upstream, folder: Path) -> Upstream:
     for path in found:
         if path not in upstream.files:
             raise TaskError(
-                f"{FILE_NAME} does not list this file", file=str(folder / path),
+                f"{UPSTREAM_LIST} does not list this file", file=str(folder / path),
                 hint="list it with its SHA-256, or remove it",
             )  # fmt: skip
     for path in upstream.files:

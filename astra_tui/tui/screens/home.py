@@ -17,7 +17,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from astra_tui.model.errors import UserError
-from astra_tui.model.task import bundled
+from astra_tui.model.task_folders import bundled
 from astra_tui.model.visible import visible_inline
 from astra_tui.present.numbers import age
 from astra_tui.present.tones import Tone
@@ -152,18 +152,16 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
-        """Lists the kernels at once, the sessions as they are read."""
+        """Begins to look which engines wait; what is listed is read where the screen comes up."""
         sessions = self._home.sessions
         folder = visible_inline(str(sessions) if sessions.is_absolute() else f"./{sessions}")
         head = (Span(" astra-tui ", Tone.TITLE), Span(f" Sessions in {folder}", Tone.DIM))
         self.query_one("#head", BarLine).set_line(head)
-        self._kernels = kernels()
         self.query_one("#kernels").focus()
-        self._draw()
         self.set_interval(LOOK_SECONDS, self._look)
 
     def on_screen_resume(self) -> None:
-        """What a session has come to since is read again."""
+        """Lists the kernels at once, and sessions as they are read: with their results by now."""
         self.action_reload()
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -173,6 +171,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     def action_reload(self) -> None:
         """Reads kernels, sessions and engines again."""
         self._kernels = kernels()
+        self._draw()
         self.run_worker(self._read_sessions(), group="sessions", exclusive=True)
 
     async def _look(self) -> None:

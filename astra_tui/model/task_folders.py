@@ -1,4 +1,7 @@
-"""Finds kernel tasks: by path, else by name in ./kernels, a configured folder, the bundled ones."""
+"""Where kernel tasks lie: in ./kernels, in configured folders, and those that come with us.
+
+Listing them reads none, and brings in nothing that reads one.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_tui.model.errors import nearest
-from astra_tui.model.task.loader import load_task
-from astra_tui.model.task.table import TaskError
-from astra_tui.model.task.task import KernelTask
-from astra_tui.model.task.upstream import FILE_NAME as UPSTREAM_LIST
-
 KERNELS_VARIABLE = "ASTRA_TUI_KERNELS"
 """Environment variable: more folders of kernel tasks, separated as in PATH."""
 
-_PACKAGE = Path(__file__).resolve().parents[2]
+UPSTREAM_LIST = "upstream.toml"
+"""The file of a task that says what it has of a package, with origin, licence and hashes."""
+
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,3 @@ def list_tasks() -> tuple[Found, ...]:
         for task in sorted(tasks, key=lambda task: (task / UPSTREAM_LIST).exists()):
             found.setdefault(task.name, Found(task.name, task))
     return tuple(found.values())
-
-
-def find_task(name: str) -> KernelTask:
-    """Loads a task by path or name. Raises TaskError that names the nearest known one."""
-    path = Path(name)
-    if path.name == "task.toml":
-        path = path.parent
-    try:
-        has_task, is_folder = (path / "task.toml").is_file(), path.is_dir()
-    except OSError:  # a name that no file can have
-        has_task = is_folder = False
-    if has_task:
-        return load_task(path)
-    known = {found.name: found.folder for found in list_tasks()}
-    if name in known:
-        return load_task(known[name])
-    if is_folder:
-        return load_task(path)
-    raise TaskError(f"there is no kernel task '{name}'", hint=nearest(name, known))

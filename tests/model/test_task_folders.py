@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from astra_tui.model.task import TaskError, bundled, find_task, list_tasks
-from astra_tui.model.task.locate import KERNELS_VARIABLE, task_folders
+from astra_tui.model.task_folders import KERNELS_VARIABLE, task_folders
 
 ROOT = Path(__file__).parents[2]
 OWN = {"fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul"}
