@@ -29,6 +29,9 @@ for _number in (signal.SIGQUIT, signal.SIGHUP):
 os.environ.setdefault("ASTRA_TUI_SEED", "0")
 os.environ["ASTRA_TUI_MEMORY"] = "off"
 os.environ.setdefault("ASTRA_TUI_CACHE", str(ROOT / ".astra" / "test-cache"))
+# As the program's own processes have it: on small tensors, threads of torch spend most of their
+# time waiting for each other, which takes the processors from other tests.
+os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 OWN_SOURCES = sorted(f for own in ROOT.glob("kernels/*/tuned.cu") for f in own.parent.glob("*.cu"))
 """Those of the bundled tasks whose sources are ours; `tests/upstream` has the others."""
