@@ -199,7 +199,7 @@ RUN = (
     flag("--budget-dollars", metavar="X", type=float, help="dollars that the model may cost"),
     flag("--budget-calls", metavar="N", type=int, help="calls of the model at most"),
     flag(
-        "--budget-gpu-seconds", metavar="S", type=float, help="seconds of timing on the GPU at most"
+        "--budget-gpu-seconds", metavar="S", type=float, help="seconds of timing and of ncu at most"
     ),
     flag("--title", metavar="TEXT", help="what the session is called in lists"),
     flag(

@@ -39,6 +39,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.task.upstream import FOLDER_NAME
 from astra_tui.model.team_protocol import Brief
 from astra_tui.model.timing import Timing
+from astra_tui.model.verdict import Profile
 
 SHOWN_FAILURES = 5
 
@@ -211,7 +212,7 @@ async def read_hardware_counters(
         report = await _open(record, lab, candidate).read_hardware(workload)
     except UserError as error:
         report = NcuReport(workload, problem=error.describe())
-    record.emit(HardwareCountersRead(candidate, report))
+    record.emit(HardwareCountersRead(candidate, report, report.seconds))
 
 
 async def profile_candidate(record: Record, lab: Lab, candidate: str, place: ProposalId) -> None:
@@ -221,6 +222,20 @@ async def profile_candidate(record: Record, lab: Lab, candidate: str, place: Pro
         profiled = await _open(record, lab, candidate).profile()
         machine_code = record.store.put(profiled.machine_code) if profiled.machine_code else ""
         record.emit(ProfileTaken(candidate, profiled.profile, machine_code))
+
+
+async def profile_refused(
+    record: Record, lab: Lab, candidate: str, place: ProposalId
+) -> Profile | None:
+    """What is counted of a candidate that did not pass, for who mends it; None where it cannot run.
+
+    The journal has it in the prompt alone: its costs are compared with no one's.
+    """
+    record.emit(StageBegan("profile", place.round, place.proposal))
+    try:
+        return (await _open(record, lab, candidate).profile(may_be_wrong=True)).profile
+    except UserError:
+        return None
 
 
 async def time_candidate(

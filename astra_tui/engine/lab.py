@@ -319,12 +319,15 @@ class OpenedSource:
             await self.lab.release_gpu()
             return await self.lab.one(ReadHardware(self.source, workload))
 
-    async def profile(self, shapes: tuple[Workload, ...] = ()) -> Profiled:
-        """Its profile and machine code, where it is correct: on every workload, or on some shapes.
+    async def profile(
+        self, shapes: tuple[Workload, ...] = (), *, may_be_wrong: bool = False
+    ) -> Profiled:
+        """Its profile and machine code, on every workload or on some shapes, where its outputs are
+        right there or may be wrong.
 
         Raises UserError when one of them cannot be run.
         """
-        return await self.lab.one(Profile(self.source, shapes))
+        return await self.lab.one(Profile(self.source, shapes, may_be_wrong))
 
     async def disassemble(self) -> Disassembly:
         """The machine code of the kernels that workloads use. Raises UserError without any."""

@@ -445,9 +445,14 @@ class Engine:
         return author.name if author.kind is AuthorKind.MODEL else ""
 
     async def _read_hardware(self, candidate: str, round_: int) -> None:
-        if self._settings.ncu:
-            lab, task = self._context.lab, self._context.task
-            await read_hardware_counters(self.record, lab, task, candidate, ProposalId(round_))
+        if not self._settings.ncu:
+            return
+        try:
+            check_gpu_budget(self.state, self._settings.budget)
+        except Stop:  # It decides nothing; the next timing ends the run.
+            return
+        lab, task = self._context.lab, self._context.task
+        await read_hardware_counters(self.record, lab, task, candidate, ProposalId(round_))
 
     async def _read_profile(self, number: int) -> None:
         base = self.state.round(number).base

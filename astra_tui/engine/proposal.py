@@ -27,6 +27,7 @@ from astra_tui.engine.candidate_steps import (
     errors_in,
     find_copy,
     profile_candidate,
+    profile_refused,
     sanitize_candidate,
     time_candidate,
 )
@@ -159,7 +160,8 @@ class Proposal:
                 attempt = following
             elif self._repairs_left() and not self._attempts.is_swept(attempt):
                 last = attempt.candidate
-                attempt = await self._write(self._attempts.with_earlier(result.failure))
+                failure = await self._with_profile(last, result.failure)
+                attempt = await self._write(self._attempts.with_earlier(failure))
                 if isinstance(attempt, CodeFailed):
                     return self._attempts.best_of(result.verdict(last, self._base))
             else:
@@ -168,6 +170,19 @@ class Proposal:
     def _repairs_left(self) -> bool:
         written = [a for a in self._state.attempts if not by_engineer(a)]
         return len(written) <= self.context.settings.repairs + self._attempts.reflections()
+
+    async def _with_profile(self, candidate: str, failure: Failure) -> Failure:
+        """A failure of code that ran, with its own profile as far as it can be counted."""
+        if failure.stage not in ("check", "verdict"):
+            return failure
+        known = self.record.state.candidate(candidate)
+        profile = known.profile
+        if profile is None:
+            await self.context.control.checkpoint()
+            parts = self.record, self.context.lab, candidate, self.place
+            profile = await profile_refused(*parts)
+        timing = known.timing(self._base)
+        return dataclasses.replace(failure, profile=profile, timing=timing)
 
     # -- reflection --------------------------------------------------------------------------------
 
@@ -183,10 +198,8 @@ class Proposal:
         self.record.emit(StageBegan("code", self.place.round, self.place.proposal))
         brief = self.context.brief(self.place)
         text = self.record.store.get(code.candidate)
-        failure = Failure(
-            text, "verdict", verdict_words(verdict), known.profile, known.timing(self._base)
-        )
-        failure = self._attempts.with_earlier(failure)
+        failure = Failure(text, "verdict", verdict_words(verdict))
+        failure = self._attempts.with_earlier(await self._with_profile(code.candidate, failure))
         answer = await self.context.team.reflect(brief, self._plan, failure, self._stream)
         if isinstance(answer, CodeDraft):
             return self._keep_draft(answer)

@@ -47,7 +47,7 @@ def check_budget(state: SessionState, budget: Budget) -> None:
 
 
 def check_gpu_budget(state: SessionState, budget: Budget) -> None:
-    """Raises Stop when another timing, as long as the longest so far, does not fit any more."""
+    """Raises Stop when another measurement, as long as the longest timing so far, does not fit."""
     if budget.gpu_seconds is None:
         return
     used = state.usage.gpu_seconds
@@ -57,7 +57,7 @@ def check_gpu_budget(state: SessionState, budget: Budget) -> None:
     if used + longest >= budget.gpu_seconds:
         raise Stop(
             StopReason.BUDGET,
-            f"{used:.0f} of {budget.gpu_seconds:.0f} seconds of timing on the GPU are used, and "
+            f"{used:.0f} of {budget.gpu_seconds:.0f} seconds of measuring on the GPU are used, and "
             f"the next timing may take {longest:.0f}",
         )
 

@@ -208,20 +208,28 @@ class AgentTurn:
     async def _time(
         self, lab: Lab, base: NamedSource, source: NamedSource, workloads: tuple[str, ...] = ()
     ) -> Timing:
+        self._check_gpu_budget()
+        timing = await time_pair(lab, base, source, workloads)
+        self._gpu_seconds = timing.gpu_seconds
+        return timing
+
+    def _check_gpu_budget(self) -> None:
+        """Raises UserError where no more fits into what is left of the GPU's seconds."""
         try:
             check_gpu_budget(self._bench.record.state, self._bench.settings.budget)
         except Stop as spent:
             raise UserError(spent.message) from None
-        timing = await time_pair(lab, base, source, workloads)
-        self._gpu_seconds = timing.gpu_seconds
-        return timing
 
     async def read_hardware(self, candidate: str, workload: str) -> NcuReport:
         """The hardware counters of an accepted candidate on a workload."""
         lab = self._bench.labs.gpu
         if lab is None:
             raise UserError("there are no hardware counters here: the emulator counts")
-        return await lab.open(self._accepted(candidate)).read_hardware(workload)
+        source = self._accepted(candidate)
+        self._check_gpu_budget()
+        report = await lab.open(source).read_hardware(workload)
+        self._gpu_seconds = report.seconds
+        return report
 
     def _accepted(self, candidate: str) -> NamedSource:
         """A candidate that may be launched on a GPU. Raises UserError for any other."""

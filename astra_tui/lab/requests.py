@@ -125,15 +125,17 @@ class Sanitize(Request[Sanitized], frozen=True):
 
 
 class Profile(Request[Profiled], frozen=True):
-    """Counts a correct source on every workload, and disassembles it.
+    """Counts a source on every workload, and disassembles it.
 
-    With `shapes` it is counted on these, which are named as workloads are.
+    With `shapes` it is counted on these, which are named as workloads are. One that `may_be_wrong`
+    is counted whatever its outputs, within the steps of a check.
     """
 
     silence = CASE_SECONDS
 
     source: NamedSource
     shapes: tuple[Workload, ...] = ()
+    may_be_wrong: bool = False
 
 
 class Disassemble(Request[Disassembly], frozen=True):

@@ -106,10 +106,10 @@ class _Worker:
             case Sanitize(source):
                 parts = self.task, self.compiler, self.opened
                 yield Sanitized(sanitize_source(*parts, source.text, source.file))
-            case Profile(source, shapes):
+            case Profile(source, shapes, may_be_wrong):
                 device, checker = self.opened.device, self.checker
                 opened, facts = self._open(source), (device.name, device.attributes)
-                compiler, judge = self.compiler, checker.problem_of
+                compiler, judge = self.compiler, None if may_be_wrong else checker.problem_of
                 yield profile_source(self.task, opened, compiler, *facts, judge, shapes)
             case Disassemble(source):
                 yield self._disassemble(self._open(source))

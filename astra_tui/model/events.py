@@ -281,10 +281,14 @@ class ProfileTaken(Event, frozen=True, tag="profile_taken"):
 
 
 class HardwareCountersRead(Event, frozen=True, tag="hardware_counters_read"):
-    """ncu read a candidate's hardware counters on one workload, or could not."""
+    """ncu read a candidate's hardware counters on one workload, or could not.
+
+    `gpu_seconds` is how long it had the GPU for itself.
+    """
 
     candidate: str
     report: NcuReport
+    gpu_seconds: float = 0.0
 
 
 class WorkloadTimed(Event, frozen=True, tag="workload_timed"):

@@ -321,6 +321,7 @@ def _profiled(state: SessionState, event: ProfileTaken) -> SessionState:
 
 
 def _hardware_read(state: SessionState, event: HardwareCountersRead) -> SessionState:
+    state = _charged(state, event.gpu_seconds)
     return _candidate(state, event.candidate, hardware=event.report)
 
 
@@ -354,17 +355,20 @@ def _workload_timed(state: SessionState, event: WorkloadTimed) -> SessionState:
 def _timing_finished(state: SessionState, event: TimingFinished) -> SessionState:
     hash_ = event.timing.candidate
     before = state.candidate(hash_).timings
-    usage = replace(state.usage, gpu_seconds=state.usage.gpu_seconds + event.timing.gpu_seconds)
-    state = _candidate(state, hash_, timings=(*before, event), timed=())
-    return replace(state, usage=usage)
+    state = _charged(state, event.timing.gpu_seconds)
+    return _candidate(state, hash_, timings=(*before, event), timed=())
+
+
+def _charged(state: SessionState, gpu_seconds: float) -> SessionState:
+    used = state.usage.gpu_seconds + gpu_seconds
+    return replace(state, usage=replace(state.usage, gpu_seconds=used))
 
 
 def _kind_timed(state: SessionState, event: KindTimed) -> SessionState:
     known = state.kinds.get(event.kind, KindState())
     known = replace(known, timed=(*known.timed, event))
     used = event.timing.gpu_seconds if event.timing is not None else 0.0
-    usage = replace(state.usage, gpu_seconds=state.usage.gpu_seconds + used)
-    return replace(state, kinds={**state.kinds, event.kind: known}, usage=usage)
+    return replace(_charged(state, used), kinds={**state.kinds, event.kind: known})
 
 
 def _kind_winner(state: SessionState, event: KindWinnerChosen) -> SessionState:
@@ -374,15 +378,13 @@ def _kind_winner(state: SessionState, event: KindWinnerChosen) -> SessionState:
 
 
 def _swept(state: SessionState, event: SweepFinished) -> SessionState:
-    used = state.usage.gpu_seconds + event.swept.gpu_seconds
-    state = _candidate(state, event.candidate, swept=event.swept)
-    return replace(state, usage=replace(state.usage, gpu_seconds=used))
+    state = _charged(state, event.swept.gpu_seconds)
+    return _candidate(state, event.candidate, swept=event.swept)
 
 
 def _shipped_timed(state: SessionState, event: ShippedTimed) -> SessionState:
-    used = state.usage.gpu_seconds + event.shipped.gpu_seconds
-    state = _candidate(state, event.candidate, shipped=event.shipped)
-    return replace(state, usage=replace(state.usage, gpu_seconds=used))
+    state = _charged(state, event.shipped.gpu_seconds)
+    return _candidate(state, event.candidate, shipped=event.shipped)
 
 
 def _analysed(state: SessionState, event: AnalysisGiven) -> SessionState:
@@ -434,9 +436,8 @@ def _call_reserved(state: SessionState, event: CallReserved) -> SessionState:
 
 
 def _tool_used(state: SessionState, event: ToolUsed) -> SessionState:
-    old = state.usage
-    spent = old.gpu_seconds + event.gpu_seconds
-    return replace(state, usage=replace(old, tools_used=old.tools_used + 1, gpu_seconds=spent))
+    state = _charged(state, event.gpu_seconds)
+    return replace(state, usage=replace(state.usage, tools_used=state.usage.tools_used + 1))
 
 
 def _auto_set(state: SessionState, event: AutoApprovalSet) -> SessionState:

@@ -222,7 +222,9 @@ class Failure:
     """"compile", "check", "review", or "verdict" where it was judged and is not better."""
     message: str
     profile: Profile | None = None
-    """What was counted of it, and in what time it ran; None where it never came so far."""
+    """What was counted of it, also where its outputs are wrong, and in what time it ran; None where
+    it never came so far.
+    """
     timing: Timing | None = None
     earlier: tuple[Failure, ...] = ()
     """The attempts before it, oldest first, each without those before."""

@@ -38,7 +38,7 @@ def settings_rows(settings: RunSettings, rounds: int) -> Iterator[tuple[str, doc
     budget = settings.budget
     spent = (
         (budget.tokens, "tokens"), (budget.dollars, "dollars"), (budget.calls, "calls"),
-        (budget.gpu_seconds, "seconds of timing"),
+        (budget.gpu_seconds, "seconds of measuring"),
     )  # fmt: skip
     bounds = [f"{bound:,g} {what}" for bound, what in spent if bound is not None]
     if bounds:

@@ -47,26 +47,37 @@ def verdict_of(session: Session) -> RoundVerdict:
     return event.verdict
 
 
-def test_a_worse_candidate_is_mended_with_its_own_profile(
+def test_wrong_and_worse_candidates_are_mended_with_their_own_profiles(
     tmp_path: Path, task: KernelTask, sources: Sources
 ) -> None:
-    steps = [Step("two", (sources.broken, sources.slow))]
+    steps = [Step("two", (sources.broken, sources.wrong, sources.slow))]
     session = run(tmp_path / "s", task, steps, {"two": sources.better})
     assert verdict_of(session).outcome is Outcome.BETTER
     assert session.engine.state.best == content_hash(sources.better)
-    _, failure = session.team.failures
+    compiled, wrong, failure = session.team.failures
+    assert (compiled.stage, compiled.profile) == ("compile", None)
+    assert (wrong.stage, wrong.source) == ("check", sources.wrong)
+    opened = session.engine.state.opened
+    assert opened is not None
+    baseline = session.engine.state.candidate(opened.baseline).profile
+    assert wrong.profile is not None
+    assert baseline is not None
+    assert wrong.profile.workloads[0].counters == baseline.workloads[0].counters, "same accesses"
+    kept_profile = session.engine.state.candidate(content_hash(sources.wrong)).profile
+    assert kept_profile is None, "what is wrong is compared with nothing"
     assert (failure.stage, failure.source) == ("verdict", sources.slow)
     assert failure.message.startswith("worse: warp instructions ")
     known = session.engine.state.candidate(content_hash(sources.slow))
     assert failure.profile == known.profile is not None
-    (earlier,) = failure.earlier
+    earlier, _ = failure.earlier
     assert (earlier.stage, earlier.source) == ("compile", sources.broken)
     assert "expected" in earlier.message
-    assert session.team.tested == [sources.slow, sources.better], "all that compiles"
+    tested = [sources.wrong, sources.slow, sources.better]
+    assert session.team.tested == tested, "all that compiles"
     # Both gates hold for what was mended as well.
     decided = [e.decision for e in session.events if isinstance(e, DecisionTaken)]
     subjects = [d.subject for d in decided if d.gate.value == "diff"]
-    assert subjects == [content_hash(sources.slow), content_hash(sources.better)]
+    assert subjects == [content_hash(source) for source in tested]
 
 
 @pytest.mark.parametrize("mended", ["wrong", "broken", "slower"])

@@ -15,6 +15,7 @@ from astra_tui.llm.asking.facts import hardware_text
 from astra_tui.model.check import CheckVerdict
 from astra_tui.model.events import HardwareCountersRead, Sanitized, StopReason
 from astra_tui.model.findings import SanitizerVerdict
+from astra_tui.model.settings import Budget
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
 from astra_tui.plain.console import text_lines
@@ -117,12 +118,28 @@ def _counters_are_read(session: Session, ncu: Path, best: str) -> None:
     read = session.of(HardwareCountersRead)
     assert [event.candidate for event in read] == [state.opened.baseline, best]  # type: ignore[attr-defined]
     assert len(calls(ncu)) == 2
+    spent = sum(event.gpu_seconds for event in read)  # type: ignore[attr-defined]
+    assert 0 < spent == sum(event.report.seconds for event in read)  # type: ignore[attr-defined]
+    timed = sum(t.timing.gpu_seconds for c in state.candidates.values() for t in c.timings)
+    assert state.usage.gpu_seconds == pytest.approx(timed + spent), "charged as timings are"
     brief = session.team.briefs[0]
     assert brief.hardware == state.candidate(state.opened.baseline).hardware
     words = hardware_text(brief.hardware)
     assert "lts__t_sector_hit_rate.pct = 50.25 %" in words
     assert "dram__bytes_read.sum was not read: not in ncu's table" in words
     assert "7777" not in words
+
+
+def test_counters_are_not_read_where_the_gpus_seconds_are_used(
+    task: KernelTask, tmp_path: Path
+) -> None:
+    ncu = install(tmp_path / "programs", "ncu", Behaviour(clean=table(METRICS)))
+    budget = Budget(gpu_seconds=1e-6)
+    session = run(tmp_path, task, ScriptedTeam([]), ncu=True, budget=budget)
+    closed = session.engine.state.closed
+    assert closed is not None
+    assert closed.reason is StopReason.BUDGET
+    assert calls(ncu) == []
 
 
 def test_a_baseline_in_which_a_tool_finds_something_ends_the_session(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from astra_tui.llm import BadAnswer, Truncated
@@ -56,6 +58,14 @@ def test_after_a_failure_the_last_attempt_and_its_errors_are_shown(task: KernelT
     assert task.baseline_file.read_text(encoding="utf-8") in prompt
     assert 'It failed at the step "compile"' in prompt
     assert failure.message in prompt
+
+
+def test_a_repair_of_wrong_code_shows_what_was_counted_of_it(task: KernelTask) -> None:
+    failure = Failure(source("broken"), "check", "column 9 is wrong", profile_of(9_999))
+    counted = "where its outputs are wrong it"
+    prompt = coding_prompt(brief_of(task), plan_of(), failure)
+    assert "9999 requests" in prompt.partition(counted)[2]
+    assert counted not in coding_prompt(brief_of(task), plan_of(), replace(failure, profile=None))
 
 
 def test_an_answer_is_streamed_and_becomes_the_source(task: KernelTask, server: Scripted) -> None:

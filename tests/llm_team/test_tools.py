@@ -25,7 +25,7 @@ from astra_tui.model.events import (
     ToolUsed,
 )
 from astra_tui.model.roles import Role
-from astra_tui.model.settings import EMULATOR, RunSettings, TeamKind, ToolLimits
+from astra_tui.model.settings import EMULATOR, Budget, RunSettings, TeamKind, ToolLimits
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team_protocol import KnownCandidate
 from astra_tui.playbook.playbook_team import PlaybookTeam
@@ -36,6 +36,9 @@ from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_writer import Redactor
 from tests.conftest import ROOT
 from tests.engine.test_lab import ScriptedLab
+from tests.engine.test_tools import METRICS
+from tests.gpu_tools.stand_in import Behaviour, install
+from tests.gpu_tools.test_ncu import table
 from tests.llm.conftest import Scripted
 from tests.llm_team.conftest import (
     QUIET,
@@ -243,12 +246,23 @@ def test_a_draft_is_timed_once_it_has_passed(
     assert profiler is not None
     assert "read_hardware" not in [spec.name for spec in profiler.specs], "ncu was not asked for"
     itself = ("compare", {"first": "base", "second": "base", "workload": name})
+    hardware = ("read_hardware", {"candidate": "base", "workload": name})
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    install(programs, "ncu", Behaviour(clean=table(METRICS)))
+    monkeypatch.setenv("PATH", str(programs))
     try:
         early, _, timed = turn(box, ("time", base), ("check", base), ("time", base))
         (unaccepted,) = turn(profiler, itself)
         passed = CheckFinished(bench.base, CheckVerdict.PASSED, "", (), (), 0.0)
         bench.record.emit(passed)
         (compared,) = turn(profiler, itself)
+        before = bench.record.state.usage
+        (read,) = turn(profiler, hardware)
+        spent = replace(bench, settings=changed(bench.settings, budget=Budget(gpu_seconds=1e-6)))
+        late = open_toolbox(brief_of(task, bench=spent, candidates=(known,)), Role.PROFILING)
+        assert late is not None
+        (refused,) = turn(late, hardware)
     finally:
         gpu.close()
     assert early == "error: a draft is timed once it has passed `check` in this turn"
@@ -259,9 +273,11 @@ def test_a_draft_is_timed_once_it_has_passed(
     assert compared.startswith("m1: base against base on ")
     assert "\nbase against base, counted on the emulator: " in compared
     assert f"workload {name}: " in compared
-    used = bench.record.state.usage
-    assert used.tools_used == 5
-    assert used.gpu_seconds > 0
+    assert before.tools_used == 5
+    assert before.gpu_seconds > 0
+    assert "lts__t_sector_hit_rate.pct = 50.25 %" in read
+    assert bench.record.state.usage.gpu_seconds > before.gpu_seconds, "ncu's time is charged too"
+    assert "0 seconds of measuring on the GPU are used" in refused
 
 
 def test_a_profiler_chooses_what_is_measured(

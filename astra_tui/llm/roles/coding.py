@@ -198,28 +198,15 @@ def _failure_text(brief: Brief, failure: Failure | None) -> str:
     message = Data("what failed", clipped(failure.message, MAX_MESSAGE))
     base = Data("kernel source before the change", brief.source)
     earlier = _earlier_text(brief, failure.earlier)
+    counted = filter(None, (profile_text(failure.profile), timing_text(failure.timing)))
+    profile = Data("profile", "\n".join(counted))
     if failure.stage == "verdict":
-        counted = (profile_text(failure.profile), timing_text(failure.timing))
-        text = compose(
-            "reflect",
-            {},
-            {
-                "message": message,
-                "profile": Data("profile", "\n".join(filter(None, counted))),
-                "measured": Data("profile", measured_text(brief)),
-                "base": base,
-            },
-        )
-        return text + earlier
-    text = compose(
-        "failure",
-        {"stage": failure.stage},
-        {
-            "message": message,
-            "base": base,
-        },
-    )
-    return text + earlier
+        measured = Data("profile", measured_text(brief))
+        data = {"message": message, "profile": profile, "measured": measured, "base": base}
+        return compose("reflect", {}, data) + earlier
+    known = compose("failure_profile", {}, {"profile": profile}) if profile.text else ""
+    words = {"stage": failure.stage, "profile": known}
+    return compose("failure", words, {"message": message, "base": base}) + earlier
 
 
 def _earlier_text(brief: Brief, earlier: tuple[Failure, ...]) -> str:

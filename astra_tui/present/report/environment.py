@@ -63,7 +63,7 @@ def cost_section(facts: Facts) -> doc.Section:
         ("calls without a known price", usage.unpriced_calls),
     ]
     if not facts.on_emulator:
-        rows.append(("seconds of timing on the GPU", doc.number(usage.gpu_seconds, decimal)))
+        rows.append(("seconds of measuring on the GPU", doc.number(usage.gpu_seconds, decimal)))
     groups: dict[tuple[str, str], list[ExchangeMade]] = {}
     for event in facts.session.contents.events:
         if isinstance(event, ExchangeMade):
