@@ -4,17 +4,17 @@
     python benchmarks/gpu_shipped.py [--out FOLDER] [--task NAME]... [--device D]... [--minutes N]
     python benchmarks/gpu_shipped.py --table [--out FOLDER]    # what was measured, without a GPU
 
-For each task the playbook runs twice: from the kernel that ships, or is written as one that does,
-with every candidate swept in its round; and from a slow one, with its winner swept at the end. Then
-both winners, the start with dependent launch and every yardstick of the task are timed in one run,
-shape by shape, after themselves and after a producer, with the copy of as many bytes as floor.
+For each task the playbook runs twice, from a slow kernel and from the one that ships, or is written
+as one that does, and the winner of each run is swept at its end. Then both winners, the start with
+dependent launch and every yardstick of the task are timed in one run, shape by shape, after
+themselves and after a producer, with the copy of as many bytes as floor.
 
 Tasks share out the devices; `--minutes` is for each task. The same command continues where the
 time was over, in a run, before a sweep or before the last timing; `--now` times what is there.
-With `--finish` a task ends within its minutes: the last timing and the sweep keep theirs, the runs
+With `--finish` a task ends within its minutes: the last timing and the sweeps keep theirs, the runs
 share the rest, and what a run has not reached by then is left out, which the table says. On an H200
-with 16 cores the baseline's round takes 31 s, another 18 s and 0.7 s for each trial of its sweep,
-the last timing 2 minutes: `--finish --minutes 8` leaves each run about 2.5 minutes.
+with 16 cores the baseline's round takes 20 to 31 s, another 12 to 20 s and 2 s for each trial of a
+sweep, the last timing 2 minutes: `--finish --minutes 8` leaves each run about 2 minutes.
 """
 
 from __future__ import annotations
@@ -61,8 +61,6 @@ class Start:
     name: str
     file: str
     """In the task's folder, or next to this script in `kernels/`."""
-    sweep: float
-    """Share of the trials that is timed of each candidate; 0 where the winner is swept alone."""
 
     def text(self, task: str) -> str:
         """The source."""
@@ -71,7 +69,7 @@ class Start:
 
 
 STARTS = {
-    task: (Start("shipped", shipped, 0.1), Start("slow", slow, 0.0))
+    task: (Start("slow", slow), Start("shipped", shipped))
     for task, shipped, slow in (
         ("silu_and_mul", "tuned.cu", "baseline.cu"),
         ("fused_add_rmsnorm", "tuned.cu", "baseline.cu"),
@@ -153,7 +151,7 @@ class Trial:
                 return self._note("the time is over; the same command continues")
         if self.left < TIMING_SECONDS and not whatever_there_is:
             return self._note("everything is ready to be timed by the same command")
-        shipped, _ = STARTS[self.task]
+        _, shipped = STARTS[self.task]
         sources = [f for f in (self._start(shipped), *winners) if f]
         command = ["yardstick", "time", self.task, *map(str, sources)]
         code, answer = self._json([*command, "--device", self.device, "--json"], "timing", 600.0)
@@ -175,8 +173,14 @@ class Trial:
         if not self.options.finish:
             return self.left
         starts = STARTS[self.task]
-        sweeps = sum(SWEEP_SECONDS for start in starts[number - 1 :] if not start.sweep)
-        return (self.left - TIMING_SECONDS - sweeps) / (len(starts) + 1 - number)
+        runs = len(starts) + 1 - number
+        return (self.left - TIMING_SECONDS) / runs - SWEEP_SECONDS
+
+    def _of_sweep(self, start: Start) -> float:
+        """Seconds that a sweep may take with `--finish`; later runs and sweeps need theirs."""
+        starts = STARTS[self.task]
+        later = len(starts) - 1 - starts.index(start)
+        return (self.left - TIMING_SECONDS) / (1 + 2 * later)
 
     def _optimised(self, start: Start, seconds: float) -> dict[str, Any]:
         """A session of the playbook, until its end or the time; what `run --json` says."""
@@ -190,10 +194,11 @@ class Trial:
         session = self.out / "sessions" / f"{self.task}-{start.name}"
         command = ["run", str(self._task_from(start)), "--session", str(session), "--json"]
         command += ["--team", "playbook", "--device", self.device, "--approve", "auto"]
-        command += ["--headless", "--rounds", str(self.options.rounds)]
-        command += ["--sweep", str(start.sweep)]
+        command += ["--headless", "--rounds", str(self.options.rounds), "--sweep", "0"]
         code, answer = self._json(command, start.name, seconds)
-        told |= {"exit_code": code, "ended": answer.get("message") or f"cut after {seconds:.0f} s"}
+        cut = code == ExitCode.INTERRUPTED or not answer.get("message")
+        told |= {"exit_code": code}
+        told["ended"] = f"cut after {seconds:.0f} s" if cut else answer["message"]
         told["moves"] = [
             [p.get("move"), p.get("outcome")]
             for r in answer.get("rounds", []) for p in r.get("proposals", [])
@@ -217,12 +222,10 @@ class Trial:
         file.write_text(text, encoding="utf-8")
         told = file.with_name(f"{file.stem}_sweep.json")
         tuned = file.with_name(f"{file.stem}_swept.cu")
-        if start.sweep:
-            return file
         if not swept or self.options.now:
             return tuned if tuned.is_file() else file
         if not told.is_file():
-            left = self.left - (TIMING_SECONDS if self.options.finish else 0)
+            left = self._of_sweep(start) if self.options.finish else self.left
             if left < SWEEP_SECONDS:
                 return file if self.options.finish else None
             command = ["tune", self.task, str(file), "--out", str(tuned), "--device", self.device]
@@ -294,8 +297,9 @@ def table(result: dict[str, Any]) -> list[str]:
     ours = [name for name in result["sources"] if not name.endswith("_start")]
     lines = [f"## {result['task']}", ""]
     for run in result["runs"]:
-        moves = ", ".join(f"{move} {outcome}" for move, outcome in run["moves"])
-        lines.append(f"- from {run['start']}: {moves} ({run['ended']})")
+        moves = ", ".join(f"{m} {outcome or 'unfinished'}" for m, outcome in run["moves"])
+        ended = "cut" if run["exit_code"] == ExitCode.INTERRUPTED else run["ended"]
+        lines.append(f"- from {run['start']}: {moves} ({ended})")
     for chain in result["times"]["chains"]:
         short = [o.removeprefix(f"{result['task']}_") for o in ours]
         heads = [

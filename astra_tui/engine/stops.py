@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from astra_tui.model.events import StopReason
+from astra_tui.model.occupancy import overlaps_launches
 from astra_tui.model.settings import Budget
 from astra_tui.model.state import SessionState, Usage
 from astra_tui.model.team_protocol import BudgetSpent
@@ -111,17 +112,24 @@ def check_roofline(state: SessionState, share: float) -> None:
 
     The floor is a copy of as many bytes, measured on the same GPU. A share of 0 never stops.
     """
-    timings = state.candidate(state.best).timings
-    reached = at_roof(timings[-1].timing, share) if share and timings else ""
+    best = state.candidate(state.best)
+    overlaps = best.profile is not None and overlaps_launches(best.profile.arch)
+    reached = ""
+    if share and best.timings:
+        reached = at_roof(best.timings[-1].timing, share, overlaps=overlaps)
     if reached:
         raise Stop(StopReason.ROOFLINE, reached)
 
 
-def at_roof(timing: Timing, share: float) -> str:
+def at_roof(timing: Timing, share: float, *, overlaps: bool = False) -> str:
     """Why nothing is left to gain: each workload's time, its floor and the share of it that is
     reached. "" where a workload is further from its floor than `share` allows, has none, or has a
     time that may decide nothing.
+
+    Copies do not overlap: where the GPU `overlaps` launches, a kernel that does not has that left.
     """
+    if overlaps and not all(w.producer for w in timing.workloads):
+        return ""
     found = [(w, w.of_floor) for w in timing.workloads if w.floor and not w.invalidated]
     shares = [(w, reached) for w, reached in found if reached is not None and reached >= share]
     if not shares or len(shares) < len(timing.workloads):

@@ -8,6 +8,7 @@ considered.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 WARP = 32
@@ -49,6 +50,12 @@ MAX_CLUSTER = 16
 
 class UnknownArchitecture(Exception):
     """There is no table of limits for this architecture."""
+
+
+def overlaps_launches(arch: str) -> bool:
+    """Whether a GPU such as sm_90 has programmatic dependent launch: compute capability 9.0 on."""
+    number = re.match(r"sm_(\d+)", arch)
+    return number is None or int(number[1]) >= 90
 
 
 def occupancy(arch: str, threads: int, registers: int, shared_bytes: int) -> float:

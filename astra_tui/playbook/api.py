@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
@@ -13,6 +12,7 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.syntax import line_of
 from astra_tui.model.counters import Counters, add_counters
+from astra_tui.model.occupancy import overlaps_launches
 from astra_tui.model.plan import Choice, Parameter, Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import KernelTask
@@ -100,8 +100,7 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def overlaps_launches(self) -> bool:
         """Whether the GPU has programmatic dependent launch: compute capability 9.0 and later."""
-        number = re.match(r"sm_(\d+)", self.arch)
-        return number is None or int(number[1]) >= 90
+        return overlaps_launches(self.arch)
 
 
 def room_of(timing: Timing) -> float:
@@ -158,8 +157,13 @@ class Move(Protocol):
     kind: MoveKind
     needs_gpu: str
     """Why counters cannot judge it, so that it waits for a GPU; "" where they can."""
-    gain: tuple[float, float]
-    """Lowest and highest speedup of the move alone on the bundled tasks, on an H100."""
+
+    @property
+    def gain(self) -> tuple[float, float] | None:
+        """Lowest and highest speedup of the move alone on the bundled tasks, on an H100; None where
+        its plan says what it promises.
+        """
+        ...
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The source without the inefficiency, or why there is nothing to change.

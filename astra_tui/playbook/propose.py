@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import MappingProxyType
@@ -25,8 +25,10 @@ from astra_tui.playbook.edits import replace as replace_node
 from astra_tui.playbook.included import BroughtIn, CannotBring, bring_in
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import launched_kernels, lets_of, resolved_on_workloads
-from astra_tui.playbook.moves import BY_TIME, all_moves
+from astra_tui.playbook.moves import BY_TIME, FOR_SLOW, all_moves
+from astra_tui.playbook.moves.combined import Combined
 from astra_tui.playbook.moves.merge import Merge
+from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.written_out import written_out
 
 Runs = tuple[tuple[object, ...], ...]
@@ -62,7 +64,13 @@ def propose_all(
             proposals.append(answer)
         else:
             refusals.append(answer)
-    proposals.sort(key=_order if evidence.timed else _preference)
+    proposals.sort(key=_by_time(proposals) if evidence.timed else _preference)
+    if evidence.timed:
+        answer = base.ask(_combined(withdrawn, settled, hash_))
+        if isinstance(answer, Proposal):
+            proposals.insert(0, answer)
+        else:
+            refusals.insert(0, answer)
     for move in _merging(evidence):  # What a round is to merge is neither withdrawn nor settled.
         answer = propose(move, KernelText.read(source), evidence)
         if isinstance(answer, Proposal):
@@ -173,8 +181,8 @@ def propose_as_set(source: str, plan: Plan, evidence: Evidence) -> Proposal | No
 
     Raises UserError for a value that is no choice.
     """
-    moves = (*_merging(evidence), *all_moves())
-    move = next((move for move in moves if move.name == plan.move), None)
+    merging = {move.name: move for move in _merging(evidence)}
+    move = (merging | moves_by_name()).get(plan.move)
     if move is None:
         return NotApplicable(plan.move, "no such move")
     set_ = replace(evidence, settings={**evidence.settings, **plan.settings})
@@ -289,9 +297,35 @@ def _reach(before: Runs, after: Runs, plan: Plan, task: KernelTask) -> float:
     return math.fsum(changed) / total if total else 1.0
 
 
-def _order(proposal: Proposal) -> tuple[bool, int]:
-    """As measured; what is for the lesser part of the workloads comes last."""
-    return proposal.reach < 0.5, BY_TIME.index(proposal.plan.move)
+def _combined(
+    withdrawn: Mapping[tuple[str, str], str], settled: frozenset[tuple[str, str]], base: str
+) -> Combined:
+    """The move that joins several, without those that are not to be made; empty once it failed."""
+    without = {name for name, of in withdrawn if of == base} | {name for name, _ in settled}
+    if Combined.name in without:
+        return Combined({}, propose)
+    moves = {move.name: move for move in all_moves() if move.name not in without}
+    return Combined({name: moves[name] for name in BY_TIME if name in moves}, propose)
+
+
+def moves_by_name() -> dict[str, Move]:
+    """Every move that a plan can name, but for those of rounds of their own kind."""
+    return {move.name: move for move in (_combined({}, frozenset(), ""), *all_moves())}
+
+
+def _by_time(proposals: Sequence[Proposal]) -> Callable[[Proposal], tuple[bool, bool, int]]:
+    """The order as measured; what is for the lesser part of the workloads comes last.
+
+    Where no move is left for a kernel that is slow, what launches wait for comes first.
+    """
+    slow = any(p.plan.move in FOR_SLOW for p in proposals)
+
+    def order(proposal: Proposal) -> tuple[bool, bool, int]:
+        move = proposal.plan.move
+        later = slow or move != OverlapLaunches.name
+        return proposal.reach < 0.5, later, BY_TIME.index(move)
+
+    return order
 
 
 def _preference(proposal: Proposal) -> tuple[float, int, str]:
@@ -307,6 +341,8 @@ def _with_gain(proposal: Proposal, move: Move, room: float) -> Proposal:
     """The proposal with what its move can gain over all workloads, as far as the device leaves room
     for it: where it reaches only some, they count by their weights.
     """
+    if move.gain is None:
+        return proposal
     low, high = (min(gain, max(room, 1.0)) ** proposal.reach for gain in move.gain)
     prediction = replace(proposal.plan.prediction, speedup_low=low, speedup_high=high)
     return replace(proposal, plan=replace(proposal.plan, prediction=prediction))

@@ -55,3 +55,11 @@ def test_it_goes_on_while_one_workload_is_not_known_to_be_there(other: WorkloadT
 def test_a_producer_in_the_time_is_not_held_against_a_kernel() -> None:
     behind = replace(workload("short", 14.0), chained=PairedTime(10.1, 10.1, SAME), producer=True)
     assert "short 10.10 us" in at_roof(timing(behind), 0.98)
+
+
+def test_a_kernel_that_does_not_overlap_where_it_could_has_that_left() -> None:
+    alone = timing(workload("short", 10.1))
+    behind = replace(workload("short", 14.0), chained=PairedTime(10.1, 10.1, SAME), producer=True)
+    assert at_roof(alone, 0.98)
+    assert at_roof(alone, 0.98, overlaps=True) == ""
+    assert at_roof(timing(behind), 0.98, overlaps=True)

@@ -30,6 +30,9 @@ from astra_tui.model.settings import Budget
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.verdict import Outcome
+from astra_tui.playbook import Evidence, KernelText, Proposal
+from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
+from astra_tui.playbook.propose import propose
 from astra_tui.present.events import describe
 from astra_tui.processes.child import Child
 from astra_tui.sessions.journal_writer import Redactor
@@ -98,12 +101,17 @@ def start(
     author: Author = AUTHOR,
     sweep: float = 1.0,
     roofline: float = 0.0,
+    overlap: bool = False,
 ) -> Session:
     """Rounds with the baseline and a constant, under comments that say how long it takes."""
     source = task.baseline_file.read_text(encoding="utf-8")
     source = source.replace("/* @launch", "/* @launch\n   tune threads = 128 in 128, 256")
     source = source.replace("d, 128), 256) block=128", "d, threads), 256) block=threads")
     source = source.replace("  for (", "#pragma unroll 1\n  for (")
+    if overlap:
+        made = propose(OverlapLaunches(), KernelText.read(source), Evidence(task, device="cuda:0"))
+        assert isinstance(made, Proposal)
+        source = made.source
     steps = [Step(f"other threads {n}", (t + source,)) for n, t in enumerate(times)]
     team = ScriptedTeam(steps, author=author)
     chosen = settings_of(ASK, rounds=len(times), reflections=0, sweep=sweep, roofline=roofline)
@@ -207,7 +215,9 @@ def test_a_model_is_told_what_ships_before_it_plans(task: KernelTask, tmp_path: 
 def test_a_run_whose_best_is_at_the_floor_says_so_and_ends_well(
     task: KernelTask, tmp_path: Path
 ) -> None:
-    """Rounds that are left are not begun; each workload is named with its time and its floor."""
+    """Rounds that are left are not begun; each workload is named with its time and its floor. One
+    whose launches do not overlap, on a GPU that could, is not at the end.
+    """
 
     def answer(session: Session, question: Question) -> Awaitable[Decision]:
         return session.engine.desk.answer(
@@ -216,7 +226,13 @@ def test_a_run_whose_best_is_at_the_floor_says_so_and_ends_well(
 
     playbook = Author(AuthorKind.PLAYBOOK, "scripted")
     times = (f"// scripted: {us} us\n" for us in (20, 40, 40))
-    session = start(tmp_path, task, *times, author=playbook, sweep=0, roofline=0.98)
+    left = start(tmp_path / "left", task, *times, author=playbook, sweep=0, roofline=0.98)
+    asyncio.run(left.run_with(answer))
+    assert [e.reason for e in left.of(SessionClosed)] == [StopReason.ROUNDS]
+    times = (f"// scripted: {us} us\n" for us in (20, 40, 40))
+    session = start(
+        tmp_path / "overlaps", task, *times, author=playbook, sweep=0, roofline=0.98, overlap=True
+    )
     asyncio.run(session.run_with(answer))
     state = session.engine.state
     (ended,) = session.of(SessionClosed)

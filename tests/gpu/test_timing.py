@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from astra_tui.lab.on_gpu.measuring import (
     Options,
     Timer,
 )
+from astra_tui.lab.on_gpu.verifying import Judged, WholeOutputs
 from astra_tui.lab.on_gpu.workload import Compiled
 from astra_tui.lab.yardsticks import NotBuilt, Shipped
 from astra_tui.lab.yardsticks.opening import Opened
@@ -209,6 +211,26 @@ def test_outputs_of_timed_launches_are_looked_at(stand: Stand, version: MakeVers
     assert "a timed launch was wrong: it gave other outputs than the launch" in caveat.message
     assert timing.invalidated
     assert timing.verdict is TimingVerdict.INCONCLUSIVE
+
+
+def test_outputs_that_are_the_base_s_are_judged_with_them(
+    stand: Stand, version: MakeVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = []
+    judge = WholeOutputs.judge
+
+    def counted(outputs: WholeOutputs, sets: int, *rest: Any) -> Judged:
+        judged.append(sets)
+        return judge(outputs, sets, *rest)
+
+    monkeypatch.setattr(WholeOutputs, "judge", counted)
+    (measured,) = stand.time(version(Scripted("silu", US)), version(Scripted("silu", 0.9 * US)))
+    assert judged == [measured.timing.verified_sets]
+    assert measured.timing.verdict is TimingVerdict.FASTER
+    picky = Scripted("picky_silu", US, options={"of": 4096, "after": 0})
+    (measured,) = stand.time(version(Scripted("silu", US)), version(picky))
+    assert len(judged) == 3
+    assert measured.timing.verdict is TimingVerdict.INCONCLUSIVE
 
 
 def test_a_kernel_that_leaves_alone_what_is_right_gains_nothing_and_is_void(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, Proposal, propose_all
+from astra_tui.playbook.moves.combined import Combined
 
 GPU = "cuda:0"
 
 
 def timed_path(task: KernelTask, source: str, rounds: int = 8) -> list[Proposal]:
-    """The first proposal of each round, taken as the next base; no move is taken twice."""
+    """The first proposal of each round, taken as the next base; no move is taken twice, and each
+    alone.
+    """
     taken: list[Proposal] = []
     for _ in range(rounds):
-        known = {p.plan.move for p in taken}
+        known = {p.plan.move for p in taken} | {Combined.name}
         offered, _ = propose_all(source, Evidence(task, device=GPU))
         new = next((p for p in offered if p.plan.move not in known), None)
         if new is None:

@@ -19,6 +19,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.team_protocol import Brief, CannotFollow
 from astra_tui.model.verdict import Profile
 from astra_tui.playbook import Evidence, Proposal, propose_all
+from astra_tui.playbook.moves.combined import Combined
 from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.playbook.propose import propose_as_set
 from tests.conftest import OracleHere
@@ -49,7 +50,8 @@ def along(task: KernelTask, device: str) -> Iterator[tuple[str, Proposal]]:
     evidence = Evidence(task, device=device)
     for step in [None, *timed_path(task, source, rounds=4)]:
         source = step.source if step else source
-        yield from ((source, p) for p in propose_all(source, evidence)[0])
+        offered = (p for p in propose_all(source, evidence)[0] if p.plan.move != Combined.name)
+        yield from ((source, p) for p in offered)
 
 
 @pytest.mark.parametrize("device", ["emulator", GPU])

@@ -25,12 +25,19 @@ from astra_tui.model.launch.scope import Bindings, Layout
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.team_protocol import Brief, Tried
 from astra_tui.model.verdict import Outcome, Profile
-from astra_tui.playbook import Evidence, KernelText, Proposal, all_moves, propose_all
+from astra_tui.playbook import (
+    Evidence,
+    KernelText,
+    NotApplicable,
+    Proposal,
+    all_moves,
+    propose_all,
+)
 from astra_tui.playbook.api import room_of
 from astra_tui.playbook.moves import BY_TIME
 from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.playbook_team import PlaybookTeam
-from astra_tui.playbook.propose import propose, region
+from astra_tui.playbook.propose import propose, propose_as_set, region
 from astra_tui.playbook.thread_count import why_count_matters
 from tests.conftest import ROOT, OracleHere
 from tests.engine.test_stops import timing, workload
@@ -46,6 +53,12 @@ PATHS = {
     "merge_attn_states_lse": ("reciprocal", "fast_math", "wide_accesses", "flat_grid"),
     "silu_and_mul": ("row_grid", "fast_math", "wide_accesses", "flat_grid"),
 }
+JOINED = {
+    "fused_add_rmsnorm": PATHS["fused_add_rmsnorm"][:-1],
+    "merge_attn_states_lse": PATHS["merge_attn_states_lse"],
+    "silu_and_mul": PATHS["silu_and_mul"],
+}
+"""The steps that one round makes of a slow kernel."""
 UNSEEN_PATHS = {
     "layernorm": ("reciprocal", "wide_accesses", "shuffle_reduction", "fit_block", "keep_row"),
     "rotary": ("wide_accesses", "pack_rows"),
@@ -78,9 +91,65 @@ def test_every_step_for_a_gpu_is_correct(
     assert tuple(moves[: len(PATHS[name])]) == PATHS[name]
 
 
+@pytest.mark.parametrize("name", JOINED)
+def test_several_moves_are_made_in_one_round(name: str, tasks: dict[str, KernelTask]) -> None:
+    """The code is that of the moves one after the other, which is checked above."""
+    task, steps = tasks[name], JOINED[name]
+    source = _baseline(task)
+    evidence = Evidence(task, device=GPU)
+    (first, *_), _ = propose_all(source, evidence)
+    assert first.plan.move == "combined"
+    assert first.plan.settings["moves"] == steps
+    path = timed_path(task, source, rounds=len(steps))
+    assert [p.plan.move for p in path] == list(steps)
+    assert first.source == path[-1].source
+    assert first.plan.risk is max((p.plan.risk for p in path), key=lambda risk: risk.rank)
+    assert all(f"{step}: " in first.plan.change for step in steps)
+    low, high = first.plan.prediction.speedup or (0, 0)
+    assert 0 < low < high
+    assert "combined" not in moves_of(brief(task, first.source))
+
+
+def test_an_engineer_leaves_a_step_out(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["fused_add_rmsnorm"]
+    source, evidence = _baseline(task), Evidence(task, device=GPU)
+    shown = propose_all(source, evidence)[0][0].plan
+    some = shown.having({"moves": ("reciprocal", "wide_accesses")})
+    made = propose_as_set(source, some, evidence)
+    assert isinstance(made, Proposal)
+    assert made.source == timed_path(task, source, rounds=2)[-1].source
+    tree = shown.having({"moves": ("wide_accesses", "fit_block")})
+    refused = propose_as_set(source, tree, evidence)
+    assert isinstance(refused, NotApplicable)
+    assert refused.reason.startswith("fit_block: not without")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SAME, Outcome.WORSE, Outcome.WRONG])
+def test_moves_that_failed_together_are_tried_one_by_one(
+    outcome: Outcome, tasks: dict[str, KernelTask]
+) -> None:
+    task = tasks["silu_and_mul"]
+    source = _baseline(task)
+    joined = propose_all(source, Evidence(task, device=GPU))[0][0]
+    tried = Tried(1, joined.plan, content_hash(source), outcome, (), source)
+    assert moves_of(brief(task, source, tried))[0] == "row_grid"
+    later = timed_path(task, source, rounds=1)[0].source
+    assert "combined" not in moves_of(brief(task, later, tried))
+
+
+def test_a_step_that_was_turned_down_is_left_out(tasks: dict[str, KernelTask]) -> None:
+    task = tasks["silu_and_mul"]
+    source = _baseline(task)
+    offered, _ = propose_all(source, Evidence(task, device=GPU))
+    flat = replace(offered[0].plan, move="flat_grid")
+    tried = Tried(1, flat, content_hash(source), Outcome.REJECTED, (), source)
+    answer = asyncio.run(PlaybookTeam().plan(brief(task, source, tried), 1, lambda *_: None))
+    assert answer.plans[0].plan.settings["moves"] == ("row_grid", "fast_math", "wide_accesses")
+
+
 TUNED_PATHS = {
-    "fused_add_rmsnorm": ("row_in_registers", "early_loads", "overlap_launches"),
-    "merge_attn_states_lse": ("cheap_division", "overlap_launches", "tune_block"),
+    "fused_add_rmsnorm": ("overlap_launches", "row_in_registers", "early_loads"),
+    "merge_attn_states_lse": ("overlap_launches", "cheap_division", "tune_block"),
     "silu_and_mul": ("flat_grid", "overlap_launches", "tune_block"),
 }
 
@@ -115,7 +184,7 @@ def test_spelling_does_not_decide_the_path(
 def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:
     moves = all_moves()
     assert sorted(BY_TIME) == sorted(move.name for move in moves)
-    assert all(0 < low <= high for low, high in (move.gain for move in moves))
+    assert all(0 < low <= high for low, high in (move.gain or (0, 0) for move in moves))
 
 
 FOR_GPUS = {

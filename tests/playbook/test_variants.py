@@ -68,7 +68,8 @@ def test_what_fires_where_times_decide(
     text = baseline(tasks[name])
     text = VARIANTS[variant](text) if variant else text
     proposals, refusals = propose_all(text, Evidence(tasks[name], device=GPU))
-    assert {p.plan.move for p in proposals} == FIRES_ON_GPU[name], refusals
+    first, *others = (p.plan.move for p in proposals)
+    assert (first, set(others)) == ("combined", FIRES_ON_GPU[name]), refusals
 
 
 @pytest.mark.parametrize("name", FIRES)

@@ -136,10 +136,10 @@ _FIELDS = f"a plan has: {', '.join(Plan.__struct_fields__)}"
 
 def _own_plan(brief: Brief, move: str) -> Plan:
     """The plan that a move has for a source. Raises UserError where it has none."""
-    from astra_tui.playbook import Evidence, NotApplicable, all_moves
-    from astra_tui.playbook.propose import Base
+    from astra_tui.playbook import Evidence, NotApplicable
+    from astra_tui.playbook.propose import Base, moves_by_name
 
-    moves = {m.name: m for m in all_moves()}
+    moves = moves_by_name()
     if move not in moves:
         raise UserError(
             "a plan for the playbook names a move and its parameters",

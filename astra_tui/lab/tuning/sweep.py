@@ -18,8 +18,10 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.task import Workload
 from astra_tui.model.timing import Timing, WorkloadTiming
 
-SCREENING = Options(warm=False, chain=Chain.ITSELF, round_limit=20)
-"""Of every trial: enough to tell those apart that differ by more than about 1 %."""
+SCREENING = Options(warm=False, chain=Chain.ITSELF, round_limit=20, judged_parts=2)
+"""Of every trial: enough to tell those apart that differ by more than about 1 %, and those that are
+wrong from the rest; the best are timed and judged again.
+"""
 FINAL = Options(warm=False, chain=Chain.ITSELF, least_rounds=40, round_limit=100)
 """Of the few that are left, measured again: the best of many first times is flattered."""
 

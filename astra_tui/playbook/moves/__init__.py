@@ -88,3 +88,8 @@ small sizes slower; and where rows are long, registers that divisions need keep 
 grow once no tree reduction needs a power of two of them, and a row is kept once a thread has few
 iterations of it.
 """
+
+FOR_SLOW = frozenset(BY_TIME[: BY_TIME.index("cheap_division")]) | {
+    *("pack_rows", "shuffle_reduction", "keep_row")
+}
+"""Moves of which a kernel that is written as others ship theirs has no use."""
