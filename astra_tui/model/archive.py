@@ -5,10 +5,9 @@ It follows from the state alone, so that a replay, a resumed session and a branc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from astra_tui.model.events import CodeWritten
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.timing import mean_ratio
 from astra_tui.model.verdict import Outcome
@@ -76,7 +75,7 @@ def archive_of(state: SessionState) -> Archive:
     members = {baseline: Member(baseline, 0, 0, (), None, *_costs(state.candidate(baseline), {}))}
     for round_ in state.rounds:
         for proposal in round_.proposals:
-            for candidate in _written(proposal):
+            for candidate in proposal.written:
                 known = state.candidate(candidate)
                 if candidate not in members and not known.copy_of:
                     members[candidate] = Member(
@@ -84,10 +83,6 @@ def archive_of(state: SessionState) -> Archive:
                         _outcome(proposal, candidate), *_costs(known, members),
                     )  # fmt: skip
     return Archive(members)
-
-
-def _written(proposal: ProposalState) -> Iterator[str]:
-    return (a.candidate for a in proposal.attempts if isinstance(a, CodeWritten))
 
 
 def _parents(round_: RoundState, proposal: ProposalState) -> tuple[str, ...]:

@@ -43,9 +43,11 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     """Both None when nothing was measured."""
 
 
-def score(prediction: Prediction, comparison: Comparison) -> Score | None:
-    """The prediction's score; None when the base did not have the counter, so it has no ratio."""
-    measured = comparison.ratios.get(prediction.counter.value)
+def score(prediction: Prediction, comparison: Comparison | None) -> Score | None:
+    """The prediction's score; None where nothing was measured, and where the base did not have the
+    counter, so that it has no ratio.
+    """
+    measured = comparison.ratios.get(prediction.counter.value) if comparison else None
     if measured is None:
         return None
     predicted = prediction.counter_ratio
@@ -80,9 +82,7 @@ def _entry(team: str, model: str, plans: Iterable[tuple[ProposalState, Plan]]) -
     plans = tuple(plans)
     verdicts = [(proposal.verdict, plan) for proposal, plan in plans if proposal.verdict]
     scores = [
-        found
-        for verdict, plan in verdicts
-        if verdict.comparison and (found := score(plan.prediction, verdict.comparison))
+        found for verdict, plan in verdicts if (found := score(plan.prediction, verdict.comparison))
     ]
     return LedgerEntry(
         team=team,

@@ -8,6 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from astra_tui.model.approval import (
+    ApprovalGate,
     ApprovalStatus,
     AutoApproval,
     Decision,
@@ -42,9 +43,9 @@ from astra_tui.model.findings import SanitizerReport
 from astra_tui.model.plan import MERGE_MOVE, Plan
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import EMULATOR
-from astra_tui.model.timing import Timing, TimingVerdict
+from astra_tui.model.timing import Ratio, Timing, TimingVerdict
 from astra_tui.model.tuning import SweptCandidate
-from astra_tui.model.verdict import Outcome, Profile, RoundVerdict
+from astra_tui.model.verdict import Comparison, Outcome, Profile, RoundVerdict
 from astra_tui.model.yardsticks import ShippedTimes
 
 FREE_REJECTIONS = 20
@@ -121,6 +122,21 @@ class ProposalState(msgspec.Struct, frozen=True):
         tries another move, and a model is asked to.
         """
         return self.plan.move in ("", MERGE_MOVE)
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What was measured of it against its base; None where nothing was."""
+        return self.verdict.comparison if self.verdict else None
+
+    @property
+    def speedup(self) -> Ratio | None:
+        """Over its base, of all workloads together; None where it was not timed."""
+        return self.comparison.speedup if self.comparison else None
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The candidates that were written for it, repairs included, oldest first."""
+        return tuple(a.candidate for a in self.attempts if isinstance(a, CodeWritten))
 
     def rulings(self, candidate: str) -> tuple[Ruling, ...]:
         """What is known of a candidate against what the engineer said."""
@@ -347,6 +363,13 @@ class SessionState(msgspec.Struct, frozen=True):
     def pending(self) -> tuple[Question, ...]:
         """Questions without a decision, oldest first."""
         return tuple(q for key, q in self.questions.items() if key not in self.decisions)
+
+    def decisions_of(self, round_: int, proposal: int) -> tuple[Decision, ...]:
+        """What was decided of a proposal, of its plan first."""
+        place = (round_, proposal)
+        asked = [q for q in self.questions.values() if (q.round, q.proposal) == place]
+        asked.sort(key=lambda q: (q.gate is not ApprovalGate.PLAN, q.attempt))
+        return tuple(self.decisions[q.id] for q in asked if q.id in self.decisions)
 
     @property
     def status(self) -> SessionStatus:

@@ -23,7 +23,6 @@ from astra_tui.model.events import (
     ApprovalAsked,
     AutoApprovalSet,
     BestChanged,
-    CodeWritten,
     DecisionTaken,
     EngineStarted,
     Event,
@@ -163,7 +162,7 @@ def _sources(state: SessionState) -> Iterator[str]:
     yield state.opened.baseline
     for round_ in state.rounds:
         for proposal in round_.proposals:
-            yield from (a.candidate for a in proposal.attempts if isinstance(a, CodeWritten))
+            yield from proposal.written
 
 
 def _added(

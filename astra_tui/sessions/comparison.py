@@ -243,7 +243,6 @@ def _steps_back(state: SessionState, candidate: str) -> Iterator[Step]:
         round_, proposal = places.pop(candidate)  # Of a made-up journal it may come again.
         plan = state.plan_of(round_.number, proposal.index)
         verdict = proposal.verdict
-        comparison = verdict.comparison if verdict else None
-        measured = score(plan.prediction, comparison) if comparison else None
+        measured = score(plan.prediction, proposal.comparison)
         yield Step(round_.number, plan, verdict, measured)
         candidate = round_.base

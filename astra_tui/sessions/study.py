@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from astra_tui.model.check import CheckVerdict
-from astra_tui.model.events import CodeWritten
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, SessionState
 from astra_tui.model.verdict import Profile
@@ -134,9 +133,8 @@ def _length(folder: Path, candidate: str) -> int:
 
 def _written(state: SessionState) -> list[CandidateState]:
     """All sources that were written for plans, repairs included, each once."""
-    attempts = (a for r in state.rounds for p in r.proposals for a in p.attempts)
-    hashes = {a.candidate: None for a in attempts if isinstance(a, CodeWritten)}
-    return [state.candidate(hash_) for hash_ in hashes]
+    written = (hash_ for r in state.rounds for p in r.proposals for hash_ in p.written)
+    return [state.candidate(hash_) for hash_ in dict.fromkeys(written)]
 
 
 def _counters(states: Sequence[SessionState], workload: str = "") -> dict[str, SeedMean | None]:

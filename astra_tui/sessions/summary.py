@@ -244,7 +244,6 @@ def _proposal_report(
     plan = state.plan_of(round_.number, proposal.index).for_device(timed)
     verdict = proposal.verdict
     candidate = verdict.candidate if verdict else ""
-    comparison = verdict.comparison if verdict else None
     return ProposalReport(
         title=plan.title,
         author=proposal.author.describe(),
@@ -252,13 +251,16 @@ def _proposal_report(
         risk=plan.risk,
         move=plan.move,
         evidence=tuple(_evidence(o, state.candidate(round_.base)) for o in plan.observations),
-        decisions=_decisions(state, round_.number, proposal.index),
+        decisions=tuple(
+            DecisionReport(d.gate, d.status, d.by.describe(), d.reason)
+            for d in state.decisions_of(round_.number, proposal.index)
+        ),
         candidate=candidate or None,
         source=str(source_path(folder, candidate)) if candidate else None,
         outcome=verdict.outcome if verdict else None,
         reasons=verdict.reasons if verdict else (),
         prediction=plan.prediction,
-        measured=score(plan.prediction, comparison) if comparison else None,
+        measured=score(plan.prediction, proposal.comparison),
     )
 
 
@@ -267,9 +269,3 @@ def _evidence(observation: Observation, base: CandidateState) -> EvidenceReport:
         CitationReport(r.citation, r.known, r.standing) for r in check_citations(observation, base)
     )
     return EvidenceReport(observation.sentence, tuple(cites))
-
-
-def _decisions(state: SessionState, round_: int, proposal: int) -> tuple[DecisionReport, ...]:
-    asked = [q for q in state.questions.values() if (q.round, q.proposal) == (round_, proposal)]
-    taken = [state.decisions[q.id] for q in asked if q.id in state.decisions]
-    return tuple(DecisionReport(d.gate, d.status, d.by.describe(), d.reason) for d in taken)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from astra_tui.model.approval import Question
-from astra_tui.model.events import CodeWritten, ExchangeMade, RoundsTimed, StageBegan, ToolUsed
+from astra_tui.model.events import ExchangeMade, RoundsTimed, StageBegan, ToolUsed
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.tuning import SweptCandidate
@@ -94,15 +94,13 @@ class View(msgspec.Struct, frozen=True):
         """
         if self.choice.round == 0:
             return self._baseline
-        attempts = self.proposal.attempts if self.proposal else ()
-        written = [attempt for attempt in attempts if isinstance(attempt, CodeWritten)]
-        return self.state.candidate(written[-1].candidate) if written else None
+        written = self.proposal.written if self.proposal else ()
+        return self.state.candidate(written[-1]) if written else None
 
     @property
     def sweeps(self) -> tuple[SweptCandidate, ...]:
         """What sweeps made of the code of the choice."""
-        attempts = self.proposal.attempts if self.proposal else ()
-        written = (a.candidate for a in attempts if isinstance(a, CodeWritten))
+        written = self.proposal.written if self.proposal else ()
         found = (self.state.candidate(candidate).swept for candidate in written)
         return tuple(swept for swept in found if swept is not None)
 

@@ -45,8 +45,10 @@ def compose(session: Session) -> doc.Document:
     Raises UserError when the session was never opened, or its journal is none that an engine could
     have written.
     """
-    facts = Facts(session)
-    where = "on the emulator" if facts.on_emulator else f"on {facts.gpu_name or facts.device}"
+    facts, state = Facts(session), session.state
+    where = f"on {state.gpu_name or state.device_name}"
+    if facts.on_emulator:
+        where = "on the emulator"
     records = session.contents.records
     start, end = minute(records[0].time), minute(records[-1].time)
     made = (section(facts) for section in _SECTIONS)
@@ -64,7 +66,7 @@ def _opening(facts: Facts) -> tuple[doc.Block, ...]:
     lines = [] if trust.whole else [_distrust(trust)]
     lines += [_who(facts), _result(facts)]
     if any(known.winner for known in facts.state.kinds.values()):
-        lines.append((f"This is of {facts.gpu_name}. ", PORTFOLIO))
+        lines.append((f"This is of {facts.state.gpu_name}. ", PORTFOLIO))
     if facts.timings:
         lines.append((_caveats(facts),))
     if damage:
@@ -90,13 +92,13 @@ def _who(facts: Facts) -> doc.Line:
     settings = facts.opened.settings
     rounds = [r for r in facts.state.rounds if r.number > 0]
     model = (" ", doc.Code(settings.model)) if settings.model else ()
-    gpu = f" ({facts.gpu_name})" if facts.gpu_name else ""
+    gpu = f" ({facts.state.gpu_name})" if facts.state.gpu_name else ""
     closed = facts.state.closed
     unfinished = " It is still running." if facts.session.trust.writer else " It has no end."
     end = f" It {closed.reason.words} ({closed.message})." if closed else unfinished
     return (
         doc.Code(settings.task), f" was worked on by {_TEAMS[settings.team]}", *model, ", on ",
-        doc.Code(facts.device), f"{gpu}, in {pluralised(len(rounds), 'round')}.",
+        doc.Code(facts.state.device_name), f"{gpu}, in {pluralised(len(rounds), 'round')}.",
         end.replace("..", "."),
     )  # fmt: skip
 

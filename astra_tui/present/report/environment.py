@@ -36,7 +36,7 @@ def environment_section(facts: Facts) -> doc.Section:
 
 def _environment(facts: Facts) -> Iterator[tuple[str, doc.Cell]]:
     state = facts.state
-    yield "device", facts.device
+    yield "device", state.device_name
     if state.device is not None and state.device.gpu is not None:
         yield from gpu_facts(state.device.gpu).items()
     clocks = [w.sm_mhz for t in facts.timings for w in t.workloads if w.sm_mhz]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from astra_tui.model.approval import ApprovalGate, Decision
 from astra_tui.model.events import SessionOpened
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.timing import Caveat, Timing
-from astra_tui.model.verdict import Comparison
 from astra_tui.present.timing import CaveatMarks
 from astra_tui.present.tones import Phrase
 from astra_tui.present.words import round_verdict
@@ -40,24 +38,10 @@ class ReportedProposal:
         return self.state.plan_of(self.round.number, self.proposal.index)
 
     @property
-    def decisions(self) -> list[Decision]:
-        """What was decided of it, of the plan first."""
-        place = self.round.number, self.proposal.index
-        asked = [q for q in self.state.questions.values() if (q.round, q.proposal) == place]
-        asked.sort(key=lambda q: (q.gate is not ApprovalGate.PLAN, q.attempt))
-        known = self.state.decisions
-        return [known[q.id] for q in asked if q.id in known]
-
-    @property
     def candidate(self) -> CandidateState | None:
         """The source that was judged; None where there was none."""
         verdict = self.proposal.verdict
         return self.state.candidate(verdict.candidate) if verdict and verdict.candidate else None
-
-    @property
-    def comparison(self) -> Comparison | None:
-        """What was measured of it against its base."""
-        return self.proposal.verdict.comparison if self.proposal.verdict else None
 
     @property
     def became_best(self) -> bool:
@@ -123,18 +107,7 @@ class Facts:
     @property
     def on_emulator(self) -> bool:
         """Whether candidates ran on the emulator, which gives counters and never a time."""
-        return self.device == EMULATOR and not self.timings
-
-    @property
-    def device(self) -> str:
-        """Where candidates ran."""
-        return self.state.device_name
-
-    @property
-    def gpu_name(self) -> str:
-        """The name of the GPU; "" on the emulator and where it is unknown."""
-        gpu = self.state.device.gpu if self.state.device else None
-        return (gpu.name or "") if gpu else ""
+        return self.state.device_name == EMULATOR and not self.timings
 
     @property
     def baseline(self) -> CandidateState:

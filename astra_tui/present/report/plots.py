@@ -141,7 +141,7 @@ class _Plot:
 
 def _point(entry: ReportedProposal) -> _Point:
     title = f"round {entry.label}, {entry.plan.title}: {entry.told.words}"
-    found = entry.comparison.speedup if entry.comparison else None
+    found = entry.proposal.speedup
     return _Point(entry.label, title, entry.told.tone, entry.became_best, found)
 
 

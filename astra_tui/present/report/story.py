@@ -38,7 +38,7 @@ def _overview(facts: Facts) -> doc.Block:
     for entry in facts.reported:
         where = words.where_measured(entry.round, entry.proposal.verdict)
         by = facts.state.written_by(entry.round.number, entry.proposal.index)
-        found = doc.speedup_line(entry.comparison.speedup if entry.comparison else None)
+        found = doc.speedup_line(entry.proposal.speedup)
         outcome: doc.Line = (doc.badge(entry.told), where)
         outcome += (", the new best",) if entry.became_best else ()
         rows.append((entry.label, entry.plan.title, by, outcome, *([found] * timed)))
@@ -116,7 +116,8 @@ def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
 
 def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
     blocks: list[doc.Block] = [*_plan(facts, entry)]
-    said = map(words.decision_words, entry.decisions)
+    taken = facts.state.decisions_of(entry.round.number, entry.proposal.index)
+    said = map(words.decision_words, taken)
     blocks += doc.items(*(f"{each[0].upper()}{each[1:]}" for each in said))
     blocks += [*_attempts(entry), *_verdict(entry), _prediction(facts, entry)]
     if entry.candidate is not None:
@@ -182,13 +183,13 @@ def _verdict(entry: ReportedProposal) -> list[doc.Block]:
 
 
 def _prediction(facts: Facts, entry: ReportedProposal) -> doc.Table:
-    predicted, comparison = entry.plan.prediction, entry.comparison
-    found = score(predicted, comparison) if comparison else None
+    predicted = entry.plan.prediction
+    found = score(predicted, entry.proposal.comparison)
     told = doc.badge(words.score_words(found)) if found else "not measured"
     less = doc.Number(predicted.counter_ratio - 1, numbers.change(predicted.counter_ratio))
     rows: list[doc.Row] = [(predicted.counter.value.replace("_", " "), less, told)]
     if facts.timings:
-        speedup = doc.speedup_line(comparison.speedup if comparison else None)
+        speedup = doc.speedup_line(entry.proposal.speedup)
         ends = [doc.number(end, numbers.ratio) for end in predicted.speedup or ()]
         bounds: doc.Line = (ends[0], " to ", ends[1]) if ends else ()
         rows.append(("speedup", bounds, speedup or "not measured"))

@@ -246,8 +246,7 @@ def _draw_prediction(
     expected = plan.prediction
     page.field("expected", prediction_words(expected))
     verdict = proposal.verdict
-    comparison = verdict.comparison if verdict else None
-    measured = score(expected, comparison) if comparison else None
+    measured = score(expected, proposal.comparison)
     if measured is not None:
         words, tone = score_words(measured)
         page.field("measured", words + where, tone)
@@ -278,9 +277,7 @@ def _why_not_measured(verdict: RoundVerdict) -> str:
 
 
 def _draw_story(page: Page, view: View, proposal: ProposalState) -> None:
-    place = (view.choice.round, view.choice.proposal)
-    asked = [q for q in view.state.questions.values() if (q.round, q.proposal) == place]
-    taken = [view.state.decisions[q.id] for q in asked if q.id in view.state.decisions]
+    taken = view.state.decisions_of(*view.choice)
     if taken:
         page.heading("Decisions")
     for decision in taken:
