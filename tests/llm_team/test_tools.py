@@ -15,7 +15,8 @@ from astra_tui.engine.workbench import DraftLabs
 from astra_tui.lab.devices import DeviceChoice
 from astra_tui.llm.asking import toolbox
 from astra_tui.llm.asking.toolbox import ARGUMENTS, Toolbox, open_toolbox, tools_text
-from astra_tui.model.check import CheckVerdict
+from astra_tui.llm.llm_team import LlmTeam
+from astra_tui.model.check import Case, CheckVerdict
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import (
     AnalysisGiven,
@@ -27,7 +28,7 @@ from astra_tui.model.events import (
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import EMULATOR, Budget, RunSettings, TeamKind, ToolLimits
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team_protocol import KnownCandidate
+from astra_tui.model.team_protocol import Failure, KnownCandidate
 from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.present.events import describe
 from astra_tui.present.report import as_markdown, compose
@@ -110,6 +111,35 @@ def test_a_coder_mends_its_draft_in_its_turn(
     assert shown.words.startswith("coding agent: compile: d1 does not compile: line 22: ")
     asked = [ran.opened.journal.get(e.request) for e in ran.of(ExchangeMade) if e.purpose == "code"]
     assert "[calls check" in asked[-1]
+
+
+def test_a_tester_tries_the_code_before_it_adds_cases_and_says_what_is_wrong(
+    tmp_path: Path, task: KernelTask, server: Scripted
+) -> None:
+    bench = bench_at(tmp_path / "run", task)
+    brief, wrong = brief_of(task, bench=bench), source("wrong")
+    sizes = [{"name": "tokens", "size": 3}, {"name": "d", "size": 5}]
+    odd = {"name": "odd", "why": "pairs", "dtype": "float16", "dims": sizes, "values": []}
+    failure = Failure(wrong, "check", "case float16/typical is wrong")
+    server.play(
+        calls("Add at most", "check", draft="candidate"),
+        calls("candidate failed", "compile", source=wrong, of="base"),
+        reply("no tool 'compile'", {"cases": [odd]}),
+        calls("A candidate failed its check", "disassemble", draft="candidate", first=0, last=0),
+        reply("kernel silu", "The scale is off."),
+    )
+
+    async def ask(team: LlmTeam) -> tuple[tuple[Case, ...], str]:
+        cases = await team.cases(brief, plan_of(), wrong)
+        return cases, await team.explain(brief, wrong, failure)
+
+    (case,), words = with_team(server, ask)
+    assert (case.dims, words) == ({"tokens": 3, "d": 5}, "The scale is off.")
+    used = [e for e in read_session(tmp_path / "run").contents.events if isinstance(e, ToolUsed)]
+    assert [(u.role, u.tool, u.subject) for u in used] == [
+        (Role.TESTING, "check", "candidate"),
+        (Role.TESTING, "disassemble", "candidate"),
+    ]
 
 
 def turn(box: Toolbox, *uses: tuple[str, dict[str, Any]]) -> list[str]:

@@ -85,12 +85,12 @@ class Asker:
             self._conversation.remember(step.prompt, reply.text)
         return reply.text
 
-    async def advise(self, step: Step) -> str:
+    async def advise(self, step: Step, box: Toolbox | None = None) -> str:
         """The model's words where they are only advice: as far as they came where they were cut
         at a limit, and "" where there are none.
         """
         try:
-            return await self.say(step)
+            return await self.say(step, box=box)
         except Truncated as cut:
             return cut.partial.text if cut.partial is not None else ""
         except NO_ADVICE:

@@ -7,9 +7,10 @@ source is written once.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from types import MappingProxyType
 
 from astra_tui.llm.asking.facts import counters_text, device_text, hardware_text, hot_places
 from astra_tui.llm.asking.move_facts import OfferedMoves
@@ -44,6 +45,10 @@ from astra_tui.model.verdict import Profile, WorkloadProfile
 
 LAST = "last"
 """The draft that is the last attempt, where that failed."""
+TESTED = "candidate"
+"""The code that is to be tested, whose diff was accepted."""
+
+NO_DRAFTS: Mapping[str, str] = MappingProxyType({})
 
 MAX_INSTRUCTIONS = 120
 MAX_ERRORS = 4_000
@@ -110,7 +115,7 @@ _OF_ROLE = {
     ),
     Role.CODING: ("compile", "check", "count", "disassemble", "time", "search_memory"),
     Role.PROFILING: ("measure", "compare", "read_hardware", "disassemble", "read_device"),
-    Role.TESTING: (),
+    Role.TESTING: ("check", "count", "disassemble", "read_launch_plan", "read_device"),
 }
 
 
@@ -382,7 +387,7 @@ def tools_text(box: Toolbox | None) -> str:
         return ""
     limits = _limits(box.turn.limits)
     if box.role is not Role.PROFILING:
-        return compose("tools", limits, {})
+        return compose("look_tested" if box.role is Role.TESTING else "tools", limits, {})
     candidates = "\n".join(f"{c.name}: {c.about}" for c in box.brief.candidates)
     return compose("measure", limits, {"candidates": Data("candidates", candidates)})
 
@@ -561,10 +566,12 @@ def _spec(name: str, description: str) -> ToolSpec:
 
 
 def open_toolbox(
-    brief: Brief, role: Role, moves: OfferedMoves | None = None, last: str = ""
+    brief: Brief,
+    role: Role,
+    moves: OfferedMoves | None = None,
+    drafts: Mapping[str, str] = NO_DRAFTS,
 ) -> Toolbox | None:
-    """The tools of a turn that begins now; None where there are none."""
+    """The tools of a turn that begins now, with the drafts that there are; None without tools."""
     if brief.bench is None:
         return None
-    drafts = {LAST: last} if last else {}
-    return Toolbox(brief.bench.begin(role), brief, role, moves, drafts)
+    return Toolbox(brief.bench.begin(role), brief, role, moves, dict(drafts))

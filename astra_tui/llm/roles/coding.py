@@ -27,7 +27,7 @@ from astra_tui.llm.asking.prompts import (
     prompt_text,
     refusals,
 )
-from astra_tui.llm.asking.toolbox import Toolbox, open_toolbox, tools_text
+from astra_tui.llm.asking.toolbox import LAST, Toolbox, open_toolbox, tools_text
 from astra_tui.llm.errors import BadAnswer, is_answer
 from astra_tui.llm.fences import read_whole_file
 from astra_tui.llm.search_replace import apply_blocks, read_blocks
@@ -104,7 +104,8 @@ async def write_code(
     current = failure.source if failure is not None else brief.source
     purpose = "code" if failure is None else "repair"
 
-    box = open_toolbox(brief, Role.CODING, last=failure.source if failure is not None else "")
+    last = {LAST: failure.source} if failure is not None else {}
+    box = open_toolbox(brief, Role.CODING, drafts=last)
 
     async def attempt(remark: str) -> CodeDraft:
         step = Step(Role.CODING, purpose, coding_prompt(brief, plan, failure, box) + remark)
@@ -123,7 +124,7 @@ async def mend_code(
     asker: Asker, author: Author, brief: Brief, plan: Plan, failure: Failure, on_text: OnText
 ) -> CodeDraft | str:
     """The next attempt after code that was judged, or why there is none; "" without an answer."""
-    box = open_toolbox(brief, Role.CODING, last=failure.source)
+    box = open_toolbox(brief, Role.CODING, drafts={LAST: failure.source})
     step = Step(Role.CODING, "reflect", coding_prompt(brief, plan, failure, box))
     try:
         answer = await asker.say(step, on_text, box)

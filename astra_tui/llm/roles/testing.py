@@ -11,6 +11,7 @@ from astra_tui.llm.asking.asker import NO_ADVICE, Asker, Step
 from astra_tui.llm.asking.facts import plan_text, said_text, task_text
 from astra_tui.llm.asking.prompts import Data, clipped, compose, in_words, numbered
 from astra_tui.llm.asking.proposed_cases import InvalidCase, ProposedCase, case_of
+from astra_tui.llm.asking.toolbox import TESTED, Toolbox, open_toolbox, tools_text
 from astra_tui.model.added_cases import MAX_ELEMENTS
 from astra_tui.model.check import Case
 from astra_tui.model.plan import Plan
@@ -42,9 +43,10 @@ class Tester:
 
     async def new_cases(self, brief: Brief, plan: Plan, source: str) -> tuple[Case, ...]:
         """At most `MAX_CASES` cases inside the contract; none where there is no usable answer."""
-        prompt = cases_prompt(brief, plan, source, self._dropped)
+        box = open_toolbox(brief, Role.TESTING, drafts={TESTED: source})
+        step = Step(Role.TESTING, "cases", cases_prompt(brief, plan, source, self._dropped, box))
         try:
-            answer = await self._asker.ask(Step(Role.TESTING, "cases", prompt), TestingAnswer)
+            answer = await self._asker.ask(step, TestingAnswer, box=box)
         except NO_ADVICE as error:
             self._dropped = [f"all of an answer: {error}"]
             return ()
@@ -53,9 +55,10 @@ class Tester:
 
     async def explain(self, brief: Brief, source: str, failure: Failure) -> str:
         """What is wrong with a source, in at most `MAX_WORDS` words; empty without an answer."""
+        box = open_toolbox(brief, Role.TESTING, drafts={TESTED: source})
         prompt = compose(
             "explain",
-            {"round": str(brief.round), "words": str(MAX_WORDS)},
+            {"round": str(brief.round), "words": str(MAX_WORDS), "tools": tools_text(box)},
             {
                 "task": Data("task", task_text(brief.task)),
                 "source": Data("kernel source", numbered(source)),
@@ -63,7 +66,7 @@ class Tester:
                 "failure": Data("what failed", clipped(failure.message, MAX_MESSAGE)),
             },
         )
-        said = await self._asker.advise(Step(Role.TESTING, "explain", prompt))
+        said = await self._asker.advise(Step(Role.TESTING, "explain", prompt), box)
         return in_words(said, MAX_WORDS)
 
     def _case(self, proposed: ProposedCase, brief: Brief) -> Case | None:
@@ -94,7 +97,9 @@ def conditions_text(brief: Brief) -> str:
     return "\n".join(lines)
 
 
-def cases_prompt(brief: Brief, plan: Plan, source: str, dropped: list[str]) -> str:
+def cases_prompt(
+    brief: Brief, plan: Plan, source: str, dropped: list[str], box: Toolbox | None = None
+) -> str:
     """The prompt for cases; `dropped` says what became of earlier ones."""
     return compose(
         "cases",
@@ -103,6 +108,7 @@ def cases_prompt(brief: Brief, plan: Plan, source: str, dropped: list[str]) -> s
             "most": str(MAX_CASES),
             "dtypes": ", ".join(d.value for d in brief.task.dtypes),
             "elements": str(MAX_ELEMENTS),
+            "tools": tools_text(box),
         },
         {
             "task": Data("task", task_text(brief.task)),
