@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Generator, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -64,8 +65,12 @@ class OracleHere(Oracle):
     def start(self) -> None:
         """There is nothing to start."""
 
+    @cached_property
+    def _reference(self) -> Callable[..., Any]:
+        return load_reference(self.task.reference_file)
+
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
-        return {"outputs": evaluate(load_reference(self.task.reference_file), message)}
+        return {"outputs": evaluate(self._reference, message)}
 
 
 @pytest.hookimpl(wrapper=True)

@@ -22,6 +22,7 @@ from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError
 from astra_tui.model.task import KernelTask, ValueKind, Values, find_task, load_task
 from tests.conftest import OWN_SOURCES, OracleHere
+from tests.quick import write_quick_task
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
@@ -287,13 +288,12 @@ def test_a_reference_that_fails_is_named_with_its_line(tmp_path: Path, compiler:
 
 def test_a_suite_that_accepts_fakes_is_no_proof(tmp_path: Path, compiler: Compiler) -> None:
     """An operator whose result is always zero cannot be told from a kernel that writes zeros."""
-    for file in (KERNELS / "silu_and_mul").iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    (tmp_path / "reference.py").write_text(
+    folder = write_quick_task(tmp_path)
+    (folder / "reference.py").write_text(
         "import torch\n\n\ndef reference(input, d):\n"
         "    return {'out': torch.zeros(input.shape[0], d, dtype=torch.float64)}\n"
     )
-    task = load_task(tmp_path)
+    task = load_task(folder)
     text = edited("silu_and_mul/baseline.cu", ("(T)(silu * up)", "(T)0.0f"))
     with OracleHere(task) as oracle:
         report = report_of(Checker(task, Emulator(), compiler, oracle), text)
