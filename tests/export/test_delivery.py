@@ -205,20 +205,6 @@ def test_kernels_loads_the_variant(subjects: dict[str, Subject], tmp_path: Path)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_another_version_is_an_error_that_says_so(
-    subjects: dict[str, Subject], tmp_path: Path
-) -> None:
-    packages(tmp_path, subjects, Framework.VLLM)
-    (tmp_path / "vllm-0.34.0.dist-info").mkdir()
-    (tmp_path / "vllm-0.34.0.dist-info" / "METADATA").write_text("Name: vllm\nVersion: 0.34.0\n")
-    done = subprocess.run(
-        [sys.executable, "-c", "import astra_fused_add_rmsnorm.vllm"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )  # fmt: skip
-    assert "FrameworkChanged: vllm is 0.34.0; this adapter was written" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("framework", "file", "text", "changed", "said"),
     [
@@ -255,20 +241,28 @@ def test_a_changed_file_is_an_error_that_says_so(
     assert said in ended(tmp_path, framework, str(folder), tmp_path).stderr
 
 
-def test_the_switch_turns_it_off(subjects: dict[str, Subject], tmp_path: Path) -> None:
-    packages(tmp_path, subjects, Framework.TORCH)
+def test_the_switch_turns_it_off_and_another_version_is_an_error_that_says_so(
+    subjects: dict[str, Subject], tmp_path: Path
+) -> None:
+    """In one process, which imports PyTorch."""
+    for framework in (Framework.TORCH, Framework.VLLM):
+        packages(tmp_path, subjects, framework)
+    (tmp_path / "vllm-0.34.0.dist-info").mkdir()
+    (tmp_path / "vllm-0.34.0.dist-info" / "METADATA").write_text("Name: vllm\nVersion: 0.34.0\n")
     script = (
         "import json, torch; from astra_silu_and_mul import calls, eager\n"
         "eager.install()\n"
         "torch.ops.astra.silu_and_mul(torch.randn(3, 64).half())\n"
         "print(json.dumps(calls.counts()))\n"
+        "import astra_fused_add_rmsnorm.vllm\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True,
-        env={**os.environ, "ASTRA_SILU_AND_MUL": "off"},
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "ASTRA_SILU_AND_MUL": "off"},
     )  # fmt: skip
     counts = {"hits": {}, "fallbacks": {"switched off by ASTRA_SILU_AND_MUL": 1}}
     assert json.loads(done.stdout) == counts
+    assert "FrameworkChanged: vllm is 0.34.0; this adapter was written" in done.stderr
 
 
 @pytest.mark.parametrize("name", OPERATORS)
