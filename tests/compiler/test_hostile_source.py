@@ -48,7 +48,7 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def brief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
     """A compiler that gives up soon."""
     cache = ContentCache("compile", tmp_path_factory.mktemp("cache"))
-    with Compiler(cache, seconds=2) as opened:
+    with Compiler(cache, seconds=1) as opened:
         opened.identify()
         yield opened
 
