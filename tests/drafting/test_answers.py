@@ -37,6 +37,8 @@ void other(float* out, const float* x, const int* rows, int n, int d, float* mor
 
 ANSWERS = """
 from = "scale.cu"
+
+pytestmark = pytest.mark.usefixtures("warm_processes")
 launch = 12
 reference = "scale.py"
 [template]

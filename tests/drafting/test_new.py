@@ -14,6 +14,8 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.launch import plan_of
 from tests.drafting.reading import drafted, texts
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 SOURCES = Path(__file__).parent / "sources"
 SOFTMAX = (SOURCES / "softmax_rows.cu").read_text()
 

@@ -21,6 +21,8 @@ WIDTH = (
     "min(16 // sizeof(T), 16 if d % 16 == 0 else 8 if d % 8 == 0 else 4 if d % 4 == 0 "
     "else 2 if d % 2 == 0 else 1)"
 )
+
+pytestmark = pytest.mark.usefixtures("warm_processes")
 THREADS = "64 if elements <= 1024 else 128 if elements <= 2048 else 256"
 
 

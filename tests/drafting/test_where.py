@@ -22,6 +22,8 @@ from astra_tui.model.task import load_task
 from astra_tui.packages import Packages
 from tests.packages.wheels import RAN, make_sdist, make_wheel, only_index
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 SCALE = """\
 #include <tiny/load.h>
 
