@@ -23,6 +23,8 @@ from astra_tui.model.launch.resolve import MAX_WORKSPACE_BYTES
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.processes.child import Child
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 TASK = find_task("silu_and_mul")
 BASELINE = TASK.baseline_file.read_text(encoding="utf-8")
 TYPICAL = select_cases(TASK, ("*typical*",))

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.tuning.portfolio import (
@@ -35,6 +34,7 @@ from astra_tui.playbook import Evidence, NotApplicable, Proposal, propose_all
 from astra_tui.playbook.portfolio import CannotJoin, Part, joined
 from astra_tui.playbook.propose import propose_as_set
 from astra_tui.playbook.space import space_of
+from tests.conftest import OracleHere
 
 SIZES = {
     "16x4096": {"tokens": 16, "d": 4096},
@@ -149,7 +149,7 @@ def test_a_joined_source_launches_each_part_where_its_condition_holds(
     assert sorted(t.value for t in plan.tunes) == [8, 16, 128, 256, 1024]
     assert all(f"# {part.note}\n" in source for part in parts)
     assert source.count("__global__") == 3, "the unrolled kernel is kept next to the plain one"
-    with Oracle(quick_task) as oracle:
+    with OracleHere(quick_task) as oracle:
         *_, report = Checker(quick_task, Emulator(), compiler, oracle).check(source, "joined.cu")
     assert isinstance(report, CheckReport)
     assert report.verdict is CheckVerdict.PASSED, report.message
