@@ -17,6 +17,8 @@ from astra_tui.model.launch import parse_plan
 from astra_tui.model.task import load_task
 from tests.drafting.reading import drafted
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 SOURCE = """
 enum class Op { kHalve, kDouble };
 template <typename T, Op kOp, int kWidth, typename IdType>
@@ -37,8 +39,6 @@ void other(float* out, const float* x, const int* rows, int n, int d, float* mor
 
 ANSWERS = """
 from = "scale.cu"
-
-pytestmark = pytest.mark.usefixtures("warm_processes")
 launch = 12
 reference = "scale.py"
 [template]

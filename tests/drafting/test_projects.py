@@ -15,14 +15,14 @@ from astra_tui.lab.compiler.toolchain import find_toolchain
 from astra_tui.model.launch import plan_of, print_expression
 from astra_tui.model.task import load_task
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 INCLUDE = Path(__file__).parent / "sources" / "project" / "include"
 RELU = INCLUDE / "toy" / "relu.cuh"
 WIDTH = (
     "min(16 // sizeof(T), 16 if d % 16 == 0 else 8 if d % 8 == 0 else 4 if d % 4 == 0 "
     "else 2 if d % 2 == 0 else 1)"
 )
-
-pytestmark = pytest.mark.usefixtures("warm_processes")
 THREADS = "64 if elements <= 1024 else 128 if elements <= 2048 else 256"
 
 
