@@ -52,6 +52,15 @@ _PROGRAM = (
 )
 """What commands load when they run, of `astra_tui`, besides all that is in `cli`."""
 
+_OF_OTHERS = (
+    "astra_tui.lab.compiler.worker",
+    "astra_tui.gpu.process.serving",
+    "astra_tui.packages.index",
+    "pip._internal.cli.main",
+    "pip._internal.commands.download",
+    "pip._internal.commands.index",
+    "pip._internal.resolution.resolvelib.resolver",
+)
 _WITH_TORCH = ("astra_tui.export.artefact_process", "astra_tui.lab.check.oracle_worker")
 _WITHOUT_TORCH = (
     "astra_tui",
@@ -59,6 +68,8 @@ _WITHOUT_TORCH = (
     "astra_tui.lab.audit.worker",
     "astra_tui.lab.compiler.worker",
     "astra_tui.lab.worker",
+    "astra_tui.packages.index",
+    "pip",
     "tests.cli.scripted_gpu",
     "tests.gpu.scripted_process",
     "tests.gpu_tools.scripted_worker",
@@ -159,10 +170,11 @@ class WarmPopen(subprocess.Popen[Any]):
 
 def warm(patch: pytest.MonkeyPatch) -> None:
     """From now on this process has those forked that the program starts as its own."""
+    from astra_tui.packages import pip
     from astra_tui.processes import child
     from astra_tui.sessions import engines
 
-    for module in (child, engines):
+    for module in (child, engines, pip):
         patch.setattr(module, "subprocess", SimpleNamespace(**vars(subprocess) | _OURS))
 
 
@@ -236,7 +248,7 @@ def main() -> None:
         importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
     for name in _PROGRAM:
         importlib.import_module(f"astra_tui.{name}")
-    for name in (*_WITH_TORCH, "astra_tui.lab.compiler.worker", "astra_tui.gpu.process.serving"):
+    for name in (*_WITH_TORCH, *_OF_OTHERS):
         importlib.import_module(name)
     globals()["_requests"] = lambda: path
     warm(pytest.MonkeyPatch())

@@ -20,6 +20,8 @@ from astra_tui.packages import archive as archive_module
 from astra_tui.packages import pip as pip_module
 from tests.packages.wheels import RAN, make_sdist, make_wheel, only_index, pin_of
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 FILES = {"tiny/include/one.cuh": "__global__ int;", "tiny/include/two.cuh": ""}
 
 

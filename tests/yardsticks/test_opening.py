@@ -46,6 +46,8 @@ from tests.conftest import OracleHere
 from tests.packages.wheels import keep_wheel, make_wheel, only_index, pin_of
 from tests.quick import write_quick_task
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 POINTER, UINT32 = ParameterType.POINTER, ParameterType.UINT32
 FLOAT32 = ParameterType.FLOAT32
 # A kernel with a structure, beside a launcher as packages have them.
