@@ -39,6 +39,8 @@ from astra_tui.sessions.integrity import read_session
 from tests.conftest import ROOT
 from tests.export.sessions import tuned, write_files, write_session
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 FRAMEWORKS = os.environ.get("ASTRA_TUI_FRAMEWORKS", "")
 OPERATORS = ("silu_and_mul", "fused_add_rmsnorm")
 

@@ -19,6 +19,8 @@ from tests.export.sessions import WAIT, tuned, write_files
 from tests.export.tasks import EVERYTHING
 from tests.export.test_host_code import compiled_to_nothing, in_cpp, in_python, subject
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 TEMPLATES = ("_driver.py", "_host.py", "astra_host.hpp", "astra_launch.cuh")
 
 # -- when ------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ from astra_tui.model.task import KernelTask, parse_task
 from tests.export.sessions import made_up, write_files
 from tests.export.tasks import EVERYTHING, EVERYTHING_SOURCE
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 TASKS = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")
 
 
