@@ -16,7 +16,7 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function
-from astra_tui.cuda_source.syntax import contains, integer_of, of_type, text_of
+from astra_tui.cuda_source.syntax import contains, integer_of, named, of_type, text_of
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan, Let, Tune
 from astra_tui.model.launch.expression import (
@@ -29,7 +29,8 @@ from astra_tui.model.launch.expression import (
     names_in,
 )
 from astra_tui.playbook.api import Evidence, Move, NotApplicable
-from astra_tui.playbook.edits import insert_before, pragma_of
+from astra_tui.playbook.edits import Edit, insert_before, pragma_of
+from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import launched_kernels, lets_of
 from astra_tui.playbook.loops import Loop, loops_of
@@ -122,7 +123,8 @@ class Space:
             replace(d, value=settings[d.name]) if isinstance(d, Tune) else d
             for d in text.plan.declarations
         )
-        return text.changed([], replace(text.plan, declarations=declarations))
+        plan = replace(text.plan, declarations=declarations)
+        return text.changed(list(_bounds(text, plan)), plan)
 
 
 def space_of(source: str, evidence: Evidence) -> Space:
@@ -285,6 +287,24 @@ def _integers(expression: Expression) -> set[int]:
 
     map_expressions(expression, note)
     return found
+
+
+def _bounds(text: KernelText, plan: LaunchPlan) -> Iterator[Edit]:
+    """Launch bounds that follow a swept block: those of a larger one would keep registers from
+    threads that take more of a row each.
+    """
+    swept = {
+        d.name: d.value for d in plan.declarations
+        if isinstance(d, Tune) and d.name.startswith(_BLOCK)
+    }  # fmt: skip
+    for kernel in text.kernels:
+        bound = next(of_type(kernel.node, "launch_bounds"), None)
+        number = bound and integer_of(named(bound)[0])
+        sizes = [e for launch in text.launches_of(kernel) for e in launch.block]
+        sizes += [e for size in sizes for e in lets_of((size,), plan).values()]
+        found = {swept[n] for e in sizes for n in names_in(e) if n in swept}
+        if bound and number and len(found) == 1 and min(found) < number:
+            yield put(named(bound)[0], str(found.pop()))
 
 
 def _fresh(text: KernelText, plan: LaunchPlan, name: str) -> str:

@@ -50,7 +50,7 @@ FP8 = (ROOT / "benchmarks/kernels/rmsnorm_quant.cu").read_text()
         ),
         (
             "flashinfer_rmsnorm_quant", FP8, "Pack<__nv_fp8_e4m3, WIDTH>",
-            ["wide_accesses", "keep_row", "early_loads", "overlap_launches"],
+            ["wide_accesses", "keep_row", "overlap_launches", "early_loads"],
         ),
     ],
 )  # fmt: skip

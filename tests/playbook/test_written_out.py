@@ -18,6 +18,7 @@ from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.task import KernelTask, find_task, load_task, upstream_files
 from astra_tui.playbook import Evidence, Proposal, propose_all
 from astra_tui.playbook.included import BroughtIn, bring_in
+from astra_tui.playbook.moves.combined import Combined
 from astra_tui.playbook.vector_types import Way, vector_functions
 from astra_tui.playbook.written_out import written_out
 from tests.conftest import OracleHere
@@ -207,8 +208,10 @@ def checker(task: KernelTask) -> Iterator[Checker]:
 
 
 def offered(task: KernelTask, source: str) -> dict[str, Proposal]:
+    """What it proposes, each move alone."""
     evidence = Evidence(task, device=GPU, arch="sm_90a", included=included_texts(task))
-    return {p.plan.move: p for p in propose_all(source, evidence)[0]}
+    found = {p.plan.move: p for p in propose_all(source, evidence)[0]}
+    return {name: p for name, p in found.items() if name != Combined.name}
 
 
 def written(kernel: str = NORM, vectors: str = VECTORS, source: str = SOURCE) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.on_gpu.workload import compile_source
 from astra_tui.lab.requests import CompiledTrial
 from astra_tui.lab.tuning.device_model import predicted_us
 from astra_tui.lab.tuning.trials import candidates_of, compile_trials
@@ -14,7 +17,7 @@ from astra_tui.model.launch import DEVICE_ATTRIBUTES, plan_of
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Floor
 from astra_tui.model.tuning import LaunchWork, ThreadWork
-from astra_tui.playbook import Evidence
+from astra_tui.playbook import Evidence, propose_all
 from astra_tui.playbook.space import Space, space_of
 
 WIDE_CODE = ThreadWork(instructions=100, moved_bytes=48, flying_bytes=32, barriers=0)
@@ -54,6 +57,35 @@ def test_declared_constants_are_swept_too(tasks: dict[str, KernelTask]) -> None:
     found = {d.name: d.choices for d in space_of(text, Evidence(task)).dimensions}
     assert found["bytes"] == (8, 16)
     assert "pack_bytes" not in found
+
+
+def test_launch_bounds_follow_a_swept_block(
+    tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    """Bounds of 1024 leave a thread 64 registers: 8 packs of two rows would not stay in them."""
+    task = tasks["fused_add_rmsnorm"]
+    evidence = Evidence(task, device="cuda:0", arch="sm_90a")
+    (first, *_), _ = propose_all(task.baseline_file.read_text(encoding="utf-8"), evidence)
+    (second, *_), _ = propose_all(first.source, evidence)
+    found = space_of(second.source, evidence)
+    assert (first.plan.move, second.plan.move) == ("combined", "reciprocal")
+    own = found.settings()[0]
+    (name,) = (n for n in own if n.startswith("threads"))
+    bounds = {n: _bounds(found.source({**own, name: n})) for n in (256, 512, 1024)}
+    assert bounds == {n: ["1024", str(n), str(n)] for n in bounds}
+    text = found.source({**own, name: 256})
+    wide = [t.replace("bounds__(256)", "bounds__(1024)") for t in (text, found.source(own))]
+    assert _spilled(task, compiler, text) == 0
+    assert _spilled(task, compiler, wide[0]) > 0 == _spilled(task, compiler, wide[1])
+
+
+def _bounds(text: str) -> list[str]:
+    return re.findall(r"__launch_bounds__\((\d+)\)", text)
+
+
+def _spilled(task: KernelTask, compiler: Compiler, text: str) -> int:
+    made = compile_source(task, compiler, DEVICE_ATTRIBUTES, text, "trial.cu", whole=False)
+    return sum(kernel.resources.spill_stores for kernel in made.compilation.kernels)
 
 
 def test_trials_are_compiled_and_those_that_do_the_same_are_one(

@@ -11,6 +11,8 @@ from astra_tui.cuda_source.functions import Function, Variable
 from astra_tui.cuda_source.indices import BLOCK_THREADS, THREAD, Division, IndexReader
 from astra_tui.cuda_source.polynomial import constant, of_atom
 from astra_tui.cuda_source.syntax import (
+    LOOPS,
+    ancestors,
     arguments_of,
     bare,
     called_name,
@@ -29,7 +31,7 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.model.launch.expression import Integer
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
-from astra_tui.playbook.edits import Edit, indentation, indented, remove_statement
+from astra_tui.playbook.edits import Edit, indentation, indented, remove_statement, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import multiple_of_warp
@@ -53,6 +55,25 @@ class _Tree:
 
     def nodes(self) -> list[Node]:
         return [self.store, self.loop.node]
+
+    def later(self) -> list[Node] | None:
+        """Reads of the result, which each thread can have in a register of its own; None where
+        another thread may write to the array before all have read it, or where the result is
+        needed in another block of the code.
+        """
+        if any(above.type in LOOPS for above, _ in ancestors(self.loop.node)):
+            return None
+        reads = []
+        for use in self.function.uses(self.array):
+            if any(contains(node, use) for node in self.nodes()):
+                continue
+            read, block = use.parent, self.store.parent
+            if use.start_byte < self.store.start_byte or read is None or block is None:
+                return None
+            if _is_written(read) or not contains(block, read):
+                return None
+            reads.append(read)
+        return reads
 
 
 class _Unsuitable(Exception):
@@ -83,6 +104,10 @@ class ShuffleReduction:
         trees = [tree for tree in trees if line_of(tree.loop.node) in lines.chosen]
         nodes = [n for tree in trees for n in tree.nodes()]
         part = share(evidence.counters, Counter.BARRIERS, nodes)
+        # Counters see instructions, which are more, and no waiting, which is less.
+        once = evidence.timed and all(tree.later() is not None for tree in trees)
+        who = "every warp" if once else "the first warp"
+        barriers = "One barrier remains." if once else "Two barriers remain."
         plan = Plan(
             title="Reduce by warp shuffles",
             bottleneck="a sum over the block climbs a tree in shared memory, with a barrier for "
@@ -95,8 +120,8 @@ class ShuffleReduction:
                 Counter.WARP_INSTRUCTIONS,
             ),
             change=f"{lines_text([t.loop.node for t in trees])}: each warp reduces in registers "
-            "with __shfl_xor_sync, one value a warp goes through shared memory, and the first warp "
-            "reduces those. Two barriers remain. Values are combined in another order.",
+            f"with __shfl_xor_sync, one value a warp goes through shared memory, and {who} "
+            f"reduces those. {barriers} Values are combined in another order.",
             prediction=predicted(Counter.BARRIERS, part, 0.25, (1.02, 1.3), 1.0),
             risk=Risk.LOW,
             places=places_of(nodes),
@@ -104,7 +129,10 @@ class ShuffleReduction:
             parameters=settable(lines),
         )
         names = source.names()
-        edits = [e for tree in trees for e in _rewrite(source, tree, names)]
+        edits = [
+            e for tree in trees
+            for e in _rewrite(source, tree, names, later=tree.later() if once else None)
+        ]  # fmt: skip
         return Proposal(plan, source.changed(edits))
 
 
@@ -251,7 +279,18 @@ def _check_uses(tree: _Tree, trees: list[_Tree]) -> None:
         raise _Unsuitable(f"line {line_of(early)}: threads may have left before the reduction")
 
 
-def _rewrite(source: KernelText, tree: _Tree, names: set[str]) -> list[Edit]:
+def _is_written(element: Node) -> bool:
+    """Whether an element of an array is assigned to, or more than read."""
+    above = element.parent
+    if above is None or above.type in ("update_expression", "pointer_expression"):
+        return True
+    return above.type == "assignment_expression" and field(above, "left") == element
+
+
+def _rewrite(
+    source: KernelText, tree: _Tree, names: set[str], later: list[Node] | None
+) -> list[Edit]:
+    """`later`: the reads of the result where every warp reduces for itself."""
     value = fresh_name("reduced", names)
     offset = fresh_name("offset", names)
     array = tree.array.name
@@ -266,15 +305,21 @@ def _rewrite(source: KernelText, tree: _Tree, names: set[str]) -> list[Edit]:
         *shuffle,
         f"if (threadIdx.x % 32 == 0) {array}[threadIdx.x / 32] = {value};",
         "__syncthreads();",
-        "if (threadIdx.x < 32) {",
-        f"  {_of_warp(tree.combine, value, array)}",
-        *(line if line.startswith("#") else f"  {line}" for line in shuffle),
-        f"  if (threadIdx.x == 0) {array}[0] = {value};",
-        "}",
-        "__syncthreads();",
     ]
+    if later is not None:
+        lines += [_of_warp(tree.combine, value, array, "threadIdx.x % 32"), *shuffle]
+    else:
+        lines += [
+            "if (threadIdx.x < 32) {",
+            f"  {_of_warp(tree.combine, value, array, 'threadIdx.x')}",
+            *(line if line.startswith("#") else f"  {line}" for line in shuffle),
+            f"  if (threadIdx.x == 0) {array}[0] = {value};",
+            "}",
+            "__syncthreads();",
+        ]
     text = indented("\n".join(lines), indentation(source.data, tree.store)).lstrip()
     edits = [Edit(tree.store.start_byte, tree.loop.node.end_byte, text)]
+    edits += [replace(read, value) for read in later or ()]
     declaration = tree.loop.declaration
     if declaration is not None and declaration.start_byte < tree.store.start_byte:
         edits.append(remove_statement(source.data, declaration))
@@ -287,10 +332,10 @@ def _combined(combine: str, value: str, other: str) -> str:
     return f"{value} = {combine}({value}, {other});"
 
 
-def _of_warp(combine: str, value: str, array: str) -> str:
-    """Each lane of the first warp takes one warp's value."""
-    inside = "threadIdx.x < blockDim.x / 32"
+def _of_warp(combine: str, value: str, array: str, lane: str) -> str:
+    """Each lane of a warp takes one warp's value."""
+    inside = f"{lane} < blockDim.x / 32"
     if combine in ("+", "*"):
-        return f"{value} = {inside} ? {array}[threadIdx.x] : {'0' if combine == '+' else '1'};"
-    # Lanes without a warp keep the first warp's value: counting it twice changes no extreme.
-    return f"if ({inside}) {value} = {array}[threadIdx.x];"
+        return f"{value} = {inside} ? {array}[{lane}] : {'0' if combine == '+' else '1'};"
+    # Lanes without a warp keep their own warp's value: counting it twice changes no extreme.
+    return f"if ({inside}) {value} = {array}[{lane}];"
