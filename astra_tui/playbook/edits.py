@@ -68,10 +68,8 @@ def line_start(source: bytes, node: Node) -> int:
 
 def insert_before(source: bytes, node: Node, lines: Iterable[str]) -> Edit:
     """Puts whole lines before a statement (and its #pragma), indented as the statement is."""
-    indent = indentation(source, node)
-    start = pragma_of(node) or node
-    text = indented("\n".join(lines), indent).lstrip()
-    return Edit(start.start_byte, start.start_byte, f"{text}\n{indentation(source, start)}")
+    start = line_start(source, pragma_of(node) or node)
+    return Edit(start, start, indented("\n".join(lines), indentation(source, node)) + "\n")
 
 
 def insert_above(source: bytes, node: Node, line: str) -> Edit:

@@ -12,7 +12,16 @@ from tree_sitter import Node
 
 from astra_tui.cuda_source.effects import all_names
 from astra_tui.cuda_source.functions import Function, Variable, functions_of
-from astra_tui.cuda_source.syntax import called_name, field, named, of_type, parse, text_of
+from astra_tui.cuda_source.syntax import (
+    called_name,
+    field,
+    is_barrier,
+    named,
+    of_type,
+    parse,
+    statements_of,
+    text_of,
+)
 from astra_tui.model.digest import content_hash
 from astra_tui.model.launch import Launch, LaunchPlan, find_plan, plan_of, print_plan
 from astra_tui.model.launch.expression import Expression, split_pointer
@@ -86,6 +95,18 @@ class KernelText:
         pointers = map(split_pointer, self.passed(kernel, parameter))
         return frozenset(p[0].id for p in pointers if p is not None and p[0].id != NULL)
 
+    def barriers(self, kernel: Function) -> list[Node]:
+        """The statements of a kernel's body in which its block meets at `__syncthreads`, also
+        within functions of the source.
+        """
+        meeting = {f.name for f in self.functions if _has_barrier(f.body)}
+
+        def meets(statement: Node) -> bool:
+            called = {called_name(c) for c in of_type(statement, "call_expression")}
+            return _has_barrier(statement) or bool(called & meeting)
+
+        return list(filter(meets, statements_of(kernel.body)))
+
     def meeting(self, node: Node) -> Node | None:
         """The first call at or below a node in which threads may meet or know their place, also
         within functions and macros of the source.
@@ -127,6 +148,10 @@ class KernelText:
         end = len(self.text[: found.end].encode())
         lines = "".join(f"   {_wrapped(line)}\n" for line in print_plan(plan).splitlines())
         return Edit(begin, end, f"/* @launch\n{lines}*/")
+
+
+def _has_barrier(node: Node) -> bool:
+    return any(is_barrier(s) for s in of_type(node, "expression_statement"))
 
 
 def _paths_of(root: Node) -> dict[str, str]:

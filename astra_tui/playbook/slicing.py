@@ -11,6 +11,8 @@ from tree_sitter import Node
 from astra_tui.cuda_source.effects import is_pure, stores_in
 from astra_tui.cuda_source.functions import variables_of
 from astra_tui.cuda_source.syntax import (
+    LOOPS,
+    ancestors,
     bare,
     contains,
     field,
@@ -36,6 +38,9 @@ class Slice:
     def __init__(self, source: bytes, body: tuple[Node, ...], store: Node):
         self._source = source
         self._store = store
+        around = (a for a, _ in ancestors(store) if any(contains(s, a) for s in body))
+        self._is_last = not any(a.type in LOOPS for a in around)
+        """Whether what follows the store in an iteration comes too late for it."""
         self.names: set[str] = set()
         """Every name that the slice mentions."""
         self.nodes: list[Node] = []
@@ -79,6 +84,8 @@ class Slice:
     def _part(self, statement: Node) -> list[str]:
         if statement == self._store:
             return self._take(statement)
+        if self._is_last and statement.start_byte >= self._store.end_byte:
+            return []
         match statement.type:
             case "declaration":
                 names = {v.name for v in variables_of(statement)}

@@ -8,6 +8,7 @@ from astra_tui.model.counters import Counters, LineCount
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
 from astra_tui.playbook.guards import guards_as_loops
+from astra_tui.playbook.moves.batch_loads import BatchLoads
 from astra_tui.playbook.moves.cache_hints import CacheHints
 from astra_tui.playbook.moves.cheap_division import CheapDivision
 from astra_tui.playbook.moves.early_loads import EarlyLoads
@@ -113,7 +114,7 @@ TURNS = (
 
 def two_loops(first: str, between: str, second: str) -> KernelText:
     body = (
-        f"float kept[4];\nfloat sum = 0.0f;\n{TURNS}\n  {first}\n}}\n{between}\n"
+        f"float kept[4];\nfloat sum = 0.0f;\n{TURNS}\n  {first}\n}}\n{between}\n__syncthreads();\n"
         f"{TURNS}\n  {second}\n}}"
     )
     plan = "k<T> grid=tokens block=128 args=(out, input, d)"
@@ -125,7 +126,7 @@ LOADED = "kept[t] = (float)input[i]; sum += kept[t];"
 
 def test_a_result_that_is_known_early_is_stored_early(evidence: Evidence) -> None:
     answer = StoreEarly().propose(
-        two_loops(LOADED, "__syncthreads();", "const float z = kept[t]; out[i] = (T)z;"), evidence
+        two_loops(LOADED, "", "const float z = kept[t]; out[i] = (T)z;"), evidence
     )
     assert isinstance(answer, Proposal)
     before, after = answer.source.split("__syncthreads();")
@@ -153,6 +154,64 @@ def test_stores_that_stay_where_they_are(
     answer = StoreEarly().propose(two_loops(first, between, second), evidence)
     assert isinstance(answer, NotApplicable)
     assert why in answer.reason
+
+
+def test_a_store_that_waits_for_no_other_thread_stays(evidence: Evidence) -> None:
+    loops = two_loops(LOADED, "", "out[i] = (T)kept[t];").text.replace("__syncthreads();", "")
+    answer = StoreEarly().propose(KernelText.read(loops), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert "barrier in between" in answer.reason
+
+
+IN_PLACE = """  if (i < d) {
+    const T a = out[i];
+    const T b = input[i];
+    const T z = a + b;
+    sum += (float)z;
+    out[i] = z;
+  }"""
+
+
+def test_all_turns_load_before_the_first_stores(evidence: Evidence) -> None:
+    answer = BatchLoads().propose(two_loops(IN_PLACE, "", "sum += kept[t];"), evidence)
+    assert isinstance(answer, Proposal)
+    loads, rest = answer.source.split("const T a = out_turns[t];")
+    assert loads.count("#pragma unroll") == 2, "one loop has the loads of both"
+    assert (
+        "  if (i < d) {\n    out_turns[t] = out[i];\n    input_turns[t] = input[i];\n  }" in loads
+    )
+    assert "const T b = input_turns[t];" in rest
+    again = BatchLoads().propose(KernelText.read(answer.source), evidence)
+    assert isinstance(again, NotApplicable)
+    assert "does nothing but load" in again.reason
+
+
+@pytest.mark.parametrize(
+    ("turn", "why"),
+    [
+        (IN_PLACE.replace("out[i] = z", "out[i + 1] = z"), "another turn may store"),
+        (
+            IN_PLACE.replace("out[i] = z", "out[t] = z").replace("out[i];", "out[t];"),
+            "another turn",
+        ),
+        (IN_PLACE.replace("const T a", "out[i] = b; const T a"), "the turn itself stores"),
+        (IN_PLACE.replace("input[i]", "input[(int)out[i]]"), "in memory itself"),
+        (
+            IN_PLACE.replace("input[i]", "input[(int)sum]").replace("a = out[i]", "a = z"),
+            "sum changes",
+        ),
+        (f"for (int k = 0; k < 4; ++k) {{ {IN_PLACE.replace('[i]', '[i * 4 + k]')} }}", "no load"),
+        (
+            IN_PLACE.replace("const T b = input[i]", "const T b = *(input + i)"),
+            "cannot be followed",
+        ),
+        ("sum += (float)input[i];", "no load that a statement is all about"),
+    ],
+)
+def test_turns_whose_loads_stay(turn: str, why: str, evidence: Evidence) -> None:
+    answer = BatchLoads().propose(two_loops(turn, "", "sum += kept[t];"), evidence)
+    assert isinstance(answer, NotApplicable)
+    assert why in answer.reason, answer.reason
 
 
 @pytest.mark.parametrize("there", [19, 20])
@@ -293,6 +352,12 @@ def test_loads_behind_a_barrier_leave_first(evidence: Evidence) -> None:
     ("after", "why"),
     [
         (LATER.replace("in[i]", "out[i]"), "stores to that buffer"),
+        (
+            LATER.replace("const T w", "for (int k = 0; k < 2; ++k) { const T w").replace(
+                "(T)s[0];", "(T)s[0]; }"
+            ),
+            "no load behind a barrier",
+        ),
         (LATER.replace("turn < 4", "turn < d"), "fixed number of iterations"),
         (LATER.replace("in[i]", "in[(int)s[i]]"), "in memory itself"),
         (f"const int n = (int)s[0];{LATER.replace('i < d', 'i < n')}", "not known any earlier"),

@@ -189,7 +189,7 @@ def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:
 
 FOR_GPUS = {
     *("row_grid", "full_grid", "flat_grid", "pack_rows", "single_turn", "store_early"),
-    *("early_loads", "cheap_division", "row_in_registers", "warp_rows"),
+    *("early_loads", "batch_loads", "cheap_division", "row_in_registers", "warp_rows"),
     *("overlap_launches", "trigger_early", "tune_block", "cache_hints"),
 }
 

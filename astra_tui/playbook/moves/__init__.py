@@ -1,6 +1,7 @@
 """The moves, one a file."""
 
 from astra_tui.playbook.api import Move
+from astra_tui.playbook.moves.batch_loads import BatchLoads
 from astra_tui.playbook.moves.cache_hints import CacheHints
 from astra_tui.playbook.moves.cheap_division import CheapDivision
 from astra_tui.playbook.moves.drop_tail import DropTail
@@ -46,6 +47,7 @@ def all_moves() -> tuple[Move, ...]:
         PackRows(),
         SingleTurn(),
         EarlyLoads(),
+        BatchLoads(),
         StoreEarly(),
         WarpRows(),
         TuneBlock(),
@@ -72,6 +74,7 @@ BY_TIME = (
     "row_in_registers",
     "single_turn",
     "early_loads",
+    "batch_loads",
     "store_early",
     "overlap_launches",
     "trigger_early",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -11,15 +9,10 @@ from tree_sitter import Node
 from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function, Variable, variables_of
 from astra_tui.cuda_source.syntax import (
-    ancestors,
-    bare,
-    called_name,
     contains,
     field,
     identifiers_in,
-    is_barrier,
     line_of,
-    of_type,
     statements_of,
     text_of,
 )
@@ -39,8 +32,9 @@ from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import is_fallback
-from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.loops import Loop
 from astra_tui.playbook.slicing import NotSliced, Slice
+from astra_tui.playbook.turns import declared_loads, fixed_loops
 from astra_tui.playbook.waiting import WAIT, calls_of
 
 
@@ -103,11 +97,7 @@ class EarlyLoads:
 
 
 def _late_loads(source: KernelText, kernel: Function) -> list[_Late]:
-    meeting = {f.name for f in source.functions if _barriers(f.body)}
-    barriers = [
-        s.start_byte for s in statements_of(kernel.body)
-        if is_barrier(s) or any(called_name(c) in meeting for c in of_type(s, "call_expression"))
-    ]  # fmt: skip
+    barriers = source.barriers(kernel)
     if not barriers:
         raise _Unsuitable("its threads do not wait for each other")
     unknown = unknown_accesses(kernel.body, kernel)
@@ -116,14 +106,15 @@ def _late_loads(source: KernelText, kernel: Function) -> list[_Late]:
     stores = [a for a in accesses_in(kernel.body, kernel) if a.is_store]
     reasons: list[str] = []
     found: list[_Late] = []
-    for loop in _fixed(kernel):
-        if loop.node.start_byte < barriers[0]:
+    for loop in fixed_loops(kernel):
+        if loop.node.start_byte < barriers[0].start_byte:
             continue
-        for load, declared in _declared_loads(kernel, loop):
+        for load, declaration in declared_loads(kernel, loop):
             if any(may_alias(source, kernel, load.root, store.root) for store in stores):
                 reasons.append(f"line {line_of(load.node)}: the kernel stores to that buffer")
                 continue
             try:
+                (declared,) = variables_of(declaration)
                 found.append(_late(source, kernel, loop, load, declared))
             except (_Unsuitable, NotSliced) as reason:
                 reasons.append(str(reason))
@@ -131,39 +122,6 @@ def _late_loads(source: KernelText, kernel: Function) -> list[_Late]:
         none = "no load behind a barrier in a loop with a fixed number of iterations"
         raise _Unsuitable("; ".join(dict.fromkeys(reasons)) or none)
     return found
-
-
-def _barriers(body: Node) -> list[Node]:
-    return [s for s in of_type(body, "expression_statement") if is_barrier(s)]
-
-
-def _fixed(kernel: Function) -> Iterator[Loop]:
-    """The outermost loops whose iterations a template argument or a number counts from 0."""
-    constants = {name for _, name, _ in kernel.template}
-    for loop in loops_of(kernel):
-        bound = bare(loop.bound)
-        known = bound.type == "number_literal" or text_of(bound) in constants
-        around = (above for above, _ in ancestors(loop.node))
-        within = itertools.takewhile(lambda above: above != kernel.body, around)
-        outermost = all(above.type == "compound_statement" for above in within)
-        from_zero = text_of(bare(loop.start)) == "0" and loop.counts_up() and loop.step is None
-        if outermost and known and from_zero and not loop.has_jump():
-            yield loop
-
-
-def _declared_loads(kernel: Function, loop: Loop) -> Iterator[tuple[Access, Variable]]:
-    """Loads of global memory that a declaration of the loop is all about."""
-    for statement in loop.body:
-        for declaration in of_type(statement, "declaration"):
-            variables = list(variables_of(declaration))
-            if len(variables) != 1 or variables[0].value is None:
-                continue
-            value = bare(variables[0].value)
-            yield from (
-                (access, variables[0]) for access in accesses_in(declaration, kernel)
-                if access.node == value and access.is_load
-                and not access.is_store and not access.root.is_array
-            )  # fmt: skip
 
 
 def _late(

@@ -52,6 +52,7 @@ from astra_tui.playbook.launching import (
     with_branch,
 )
 from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.moves.batch_loads import with_batched_loads
 from astra_tui.playbook.moves.fit_block import bounded, is_bounded
 from astra_tui.playbook.moves.store_early import StoreEarly
 from astra_tui.playbook.turns import TURNS, in_place_of, turns_of, unrolled, within
@@ -120,7 +121,7 @@ class KeepRow:
         workloads = evidence.workloads()
         limits = only_for(evidence.task, workloads)
         text = _rewrite(source, rows, launch, turns, int(most.chosen[0]), limits)
-        text, early = _with_early_stores(text, evidence) if evidence.timed else (text, "")
+        text, early = _for_times(text, source, evidence) if evidence.timed else (text, "")
         part = share(evidence.counters, Counter.SECTORS, nodes)
         plan = Plan(
             title="Keep the row in registers",
@@ -140,8 +141,9 @@ class KeepRow:
         return Proposal(plan, text)
 
 
-def _with_early_stores(text: str, evidence: Evidence) -> tuple[str, str]:
-    """The source in which results leave as soon as they are known, and a sentence about it.
+def _for_times(text: str, before: KernelText, evidence: Evidence) -> tuple[str, str]:
+    """The source in which results leave as soon as they are known, and all loads before, with what
+    to say about it.
 
     What is kept costs registers, and with them the second block of a multiprocessor: the move
     alone made long rows 13 % slower on an H100, and 1 % faster with this.
@@ -153,7 +155,9 @@ def _with_early_stores(text: str, evidence: Evidence) -> tuple[str, str]:
             break
         text, stored = further.source, stored + 1
     plural = "a result" if stored == 1 else f"{stored} results"
-    return text, f" The first loop stores {plural} that it can know already." if stored else ""
+    said = f" The first loop stores {plural} that it can know already." if stored else ""
+    batched = with_batched_loads(text, before)
+    return batched, f"{said} All of its loads leave first." if batched != text else said
 
 
 def _read(

@@ -35,6 +35,7 @@ from astra_tui.playbook.launching import (
     with_branch,
 )
 from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.moves.batch_loads import with_batched_loads
 from astra_tui.playbook.moves.fit_block import bounded, is_bounded
 from astra_tui.playbook.turns import in_place_of, turns_of, unrolled, within
 
@@ -88,14 +89,15 @@ class RowInRegisters:
             evidence=evidence_of(evidence.counters, nodes, Counter.WARP_INSTRUCTIONS),
             change=f"{lines_text(nodes)}: registers. The number of turns becomes a "
             f"template argument, so that the loops unroll; rows of more than {most.value} "
-            "turns keep the old kernel.",
+            "turns keep the old kernel. All turns load before the first of them computes.",
             prediction=Prediction(*self.gain, Counter.WARP_INSTRUCTIONS, 1.0),
             risk=Risk.MEDIUM,
             places=places_of([loop.node for loop in row.loops]),
             move=self.name,
             parameters=settable(most),
         )
-        return Proposal(plan, _rewrite(source, row, bound, int(most.chosen[0])))
+        text = _rewrite(source, row, bound, int(most.chosen[0]))
+        return Proposal(plan, with_batched_loads(text, source))
 
 
 def _read_bounded(kernel: Function, launch: Launch) -> tuple[_Row, Expression]:

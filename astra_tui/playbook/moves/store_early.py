@@ -25,21 +25,14 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
-from astra_tui.playbook.accesses import (
-    Access,
-    accesses_in,
-    may_alias,
-    offset_of,
-    unknown_accesses,
-)
+from astra_tui.playbook.accesses import Access, accesses_in, may_alias, unknown_accesses
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, indentation, indented, indented_lines, remove_statement
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.slicing import NotSliced, Slice, written_only
-
-_ANY_ITERATION = "(any turn)"
+from astra_tui.playbook.turns import element_of, is_own, with_any_turn
 
 
 class _Unsuitable(Exception):
@@ -70,7 +63,7 @@ class StoreEarly:
         """The first store, its operands in registers, of a later loop over the same iterations."""
         reasons: list[str] = []
         for kernel in source.kernels:
-            for first, later in _pairs(kernel):
+            for first, later in _pairs(source, kernel):
                 for access in _stores(later, kernel):
                     try:
                         early = _early(source, kernel, first, later, access)
@@ -78,9 +71,8 @@ class StoreEarly:
                         reasons.append(f"{kernel.name}: {reason}")
                         continue
                     return self._proposal(source, evidence, early)
-        return NotApplicable(
-            self.name, "; ".join(dict.fromkeys(reasons)) or "no two loops over the same iterations"
-        )
+        none = "no two loops over the same iterations with a barrier in between"
+        return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or none)
 
     def _proposal(self, source: KernelText, evidence: Evidence, early: _Early) -> Proposal:
         plan = Plan(
@@ -99,13 +91,17 @@ class StoreEarly:
         return Proposal(plan, source.changed(_rewrite(source, early)))
 
 
-def _pairs(kernel: Function) -> Iterator[tuple[Loop, Loop]]:
-    """Two loops of the same block over the same constant iterations, one after the other."""
+def _pairs(source: KernelText, kernel: Function) -> Iterator[tuple[Loop, Loop]]:
+    """Two loops of the same block over the same iterations, between which its threads wait for each
+    other.
+    """
+    barriers = [b.start_byte for b in source.barriers(kernel)]
     loops = [x for x in loops_of(kernel) if x.counts_up() and x.step is None]
     for number, first in enumerate(loops):
         for later in loops[number + 1 :]:
             heads = [tuple(map(text_of, (x.start, x.bound))) for x in (first, later)]
-            if heads[0] == heads[1] and first.node.parent == later.node.parent:
+            waits = any(first.node.end_byte <= b < later.node.start_byte for b in barriers)
+            if waits and heads[0] == heads[1] and first.node.parent == later.node.parent:
                 yield first, later
 
 
@@ -143,8 +139,8 @@ def _check_memory(
     source: KernelText, kernel: Function, first: Loop, later: Loop, store: Access
 ) -> None:
     """Nothing but this thread's own iteration may touch the element until the old place."""
-    place = _element(kernel, later, store)
-    if place is None or not _is_own(place):
+    place = element_of(kernel, store, later.name)
+    if place is None or not is_own(place):
         raise _Unsuitable(f"line {line_of(store.node)}: other threads may have this element")
     begin, end = first.node.start_byte, store.node.start_byte
     between = [n for n in unknown_accesses(kernel.body, kernel) if begin <= n.start_byte < end]
@@ -156,48 +152,8 @@ def _check_memory(
         if not may_alias(source, kernel, access.root, store.root):
             continue
         same = contains(first.node, access.node) and not access.is_store
-        if not same or _element(kernel, first, access) != place:
+        if not same or element_of(kernel, access, first.name) != place:
             raise _Unsuitable(f"line {line_of(access.node)}: the buffer is used in between")
-
-
-def _element(kernel: Function, loop: Loop, access: Access) -> Polynomial | None:
-    """The element of an access, in terms of the loop's iteration."""
-    reader = IndexReader(kernel)
-    pointer = kernel.lookup(text_of(access.pointer), access.pointer)
-    offset = offset_of(pointer, kernel, reader) if pointer is not None else None
-    if offset is None:
-        return None
-    index = offset + reader.read(access.index)
-    return _with_any_turn(index, (loop.name,))
-
-
-def _with_any_turn(form: Polynomial, names: tuple[str, ...]) -> Polynomial:
-    terms = {
-        tuple(sorted(_ANY_ITERATION if a in names else a for a in m)): c
-        for m, c in form.terms.items()
-    }
-    return Polynomial(dict(sorted(terms.items())))
-
-
-def _is_own(element: Polynomial) -> bool:
-    """Whether each thread has other elements in every iteration.
-
-    The index is c * (thread + iteration * threads) + b.
-    """
-    by_thread = _factors_of(element, ("threadIdx.x",))
-    by_iteration = _factors_of(element, ("blockDim.x", _ANY_ITERATION))
-    return bool(by_thread) and by_thread == by_iteration
-
-
-def _factors_of(element: Polynomial, atoms: tuple[str, ...]) -> dict[tuple[str, ...], int]:
-    found = {}
-    for monomial, coefficient in element.terms.items():
-        rest = list(monomial)
-        if all(a in rest for a in atoms) and ("threadIdx.x" in rest) != (_ANY_ITERATION in rest):
-            for each in atoms:
-                rest.remove(each)
-            found[tuple(rest)] = coefficient
-    return found
 
 
 def _check_node(kernel: Function, first: Loop, later: Loop, store: Access, node: Node) -> None:
@@ -282,7 +238,7 @@ def _compared(early: _Early, condition: Node) -> tuple[str, Polynomial, Polynomi
     reader = IndexReader(early.kernel)
     sides = (reader.read(field(condition, side)) for side in ("left", "right"))
     names = (early.first.name, early.later.name)
-    left, right = (_with_any_turn(side, names) for side in sides)
+    left, right = (with_any_turn(side, names) for side in sides)
     return operator_of(condition), left, right
 
 
