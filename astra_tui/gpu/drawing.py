@@ -36,6 +36,8 @@ _PARTS = 2**52
 _FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
 _INTEGERS = len(_FLOATS)
 _NARROW = _INTEGERS + 4
+_AT_ONCE = 1 << 15
+"""Items that are computed at once: their numbers stay in a processor's cache."""
 _LARGEST_WHOLE = float(np.nextafter(2.0**63, 0.0))
 """The device counts in 64 bits with a sign."""
 
@@ -84,13 +86,22 @@ def draw(fill: Fill, seed: int, number: int, indices: Any) -> Any:
     `indices` are whole numbers of any shape, in any order; the answer has their shape. An item is
     an element, or the elements that share a byte.
     """
+    indices = np.asarray(indices, np.uint64)
     fill = _whole(fill)
+    if indices.size <= _AT_ONCE:
+        return _bits(fill, seed, number, indices)
+    flat = indices.reshape(-1)
+    parts = (flat[begin : begin + _AT_ONCE] for begin in range(0, flat.size, _AT_ONCE))
+    return np.concatenate([_bits(fill, seed, number, p) for p in parts]).reshape(indices.shape)
+
+
+def _bits(fill: Fill, seed: int, number: int, indices: Any) -> Any:
     dtype = DType(fill.dtype)
     if dtype.per_item > 1:
-        firsts = np.asarray(indices, np.uint64)[..., None] * np.uint64(dtype.per_item)
+        firsts = indices[..., None] * np.uint64(dtype.per_item)
         indices = firsts + np.arange(dtype.per_item, dtype=np.uint64)
     with np.errstate(over="ignore", invalid="ignore"):
-        values = _values(fill, _seed_of_set(seed, number), np.asarray(indices, np.uint64))
+        values = _values(fill, _seed_of_set(seed, number), indices)
         # By way of float32, as the device does: each conversion rounds once.
         single = dtype.is_float and dtype is not DType.FLOAT64
         bits = encode(values.astype(np.float32) if single else values, dtype)

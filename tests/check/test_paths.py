@@ -12,7 +12,8 @@ from astra_tui.lab.check import fullsize
 from astra_tui.lab.check.constants import cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.evidence import verdict_of
 from astra_tui.lab.check.execution import read_source, resolve_case
-from astra_tui.lab.check.paths import untried_paths
+from astra_tui.lab.check.inputs import scalars_of
+from astra_tui.lab.check.paths import many_rows, untried_paths
 from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import SourceCheck
@@ -123,6 +124,23 @@ def test_the_suite_takes_every_path_of_the_shipped_sources(
     task = tasks[name]
     source = read_source(task, (task.folder / file).read_text(encoding="utf-8"), file)
     assert not untried_paths(task, source, build_suite(task), DEVICE_ATTRIBUTES)
+
+
+def test_on_a_gpu_a_path_with_many_rows_meets_every_kind_of_values(
+    tasks: dict[str, KernelTask],
+) -> None:
+    """Layouts of the fallback do so at the width of the fallback."""
+    task = tasks["fused_add_rmsnorm"]
+    source = read_source(task, task.tuned_file.read_text(encoding="utf-8"), "tuned.cu")
+    seen: dict[str, set[str]] = {"fused_add_rmsnorm_vec": set(), "fused_add_rmsnorm_scalar": set()}
+    for case in many_rows(task, source, DEVICE_ATTRIBUTES, 5, every_value=True):
+        resolved = resolve_case(task, source, case, scalars_of(task, case))
+        assert isinstance(resolved, ResolvedPlan)
+        (launch,) = resolved.launches
+        seen[launch.kernel.partition("<")[0]].add(str(case.values))
+    wide, scalar = seen.values()
+    assert wide == scalar
+    assert len(wide) == 10
 
 
 def test_a_part_of_the_batch_that_the_plan_refuses_fails_the_property(checker: Checker) -> None:

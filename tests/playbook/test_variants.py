@@ -37,7 +37,14 @@ FIRES_ON_GPU = {
     | {"row_grid", "full_grid", "tune_block", "cache_hints", "overlap_launches"},
 }
 ONLY_AFTER_OTHERS = {
-    *("single_turn", "flat_grid", "cheap_division", "row_in_registers", "early_loads", "batch_loads"),
+    *(
+        "single_turn",
+        "flat_grid",
+        "cheap_division",
+        "row_in_registers",
+        "early_loads",
+        "batch_loads",
+    ),
     *("store_early", "trigger_early"),
 }
 ONLY_ON_COUNTS = {"drop_tail"}

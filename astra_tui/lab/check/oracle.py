@@ -33,6 +33,9 @@ DRAWN_BYTES = 256 << 20
 """Expected values of drawn cases that are kept: another seed draws others."""
 
 
+_MOST_STORED = DRAWN_BYTES // 16
+"""Expected values of a drawn case beyond which they would drive out those of too many others."""
+
 KEPT_BYTES = 128 << 20
 """Expected values that are kept in memory; what they are encoded as comes to less than that again.
 """
@@ -110,7 +113,8 @@ class Oracle:
         known = self.known(case)
         if known is None:
             answer = self._ask(case, inputs)
-            self._cache_of(case).put(self._key(case), answer)
+            if not case.seed or len(answer) <= _MOST_STORED:
+                self._cache_of(case).put(self._key(case), answer)
             known = self._keep(case, answer)
         return known
 

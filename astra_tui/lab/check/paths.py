@@ -88,6 +88,9 @@ Path = frozenset[tuple[int, str]]
 Way = tuple[Path, frozenset[tuple[int, int, bool]]]
 """A path, and by which operand of each `or` and which side of each `if else` it was come to."""
 
+Levels = tuple[Level, ...]
+"""What is special about a case."""
+
 SizesByWay = dict[Way, list[dict[str, int]]]
 
 DRAWN_FOR_CHOICES = 600
@@ -451,37 +454,51 @@ def many_rows(
     seen: set[Path] = set()
     found = []
     for workload in sorted(task.workloads, key=lambda w: -w.dims[task.rows]):
-        narrow = finder.narrow(dict(workload.dims), workload.dtype, seen)
-        if narrow is not None:
-            sizes = "x".join(map(str, narrow.values()))
-            for levels in _varied(task, workload.dtype, seed, every_value):
-                name = f"{MANY_ROWS}{sizes}: {words_of(levels)}"
-                case = _case_of(name, _WHY_PAIRS, workload.dtype, narrow, seed)
-                found.append(combine(case, levels))
+        own, dtype = dict(workload.dims), workload.dtype
+        narrow = finder.narrow(own, dtype, seen)
+        if narrow is None:
+            continue
+        usual = Case("", "", dtype, narrow)
+        path = finder.path(usual)
+
+        def stays(levels: Levels, usual: Case = usual, path: Path = path) -> bool:
+            return finder.path(combine(usual, levels)) == path
+
+        for levels in _varied(task, dtype, seed, stays if every_value else None):
+            dims = narrow
+            if every_value and not stays(levels):  # That path may be had at less width.
+                dims = finder.narrow(own, dtype, set(), levels) or narrow
+            name = f"{MANY_ROWS}{'x'.join(map(str, dims.values()))}: {words_of(levels)}"
+            found.append(combine(_case_of(name, _WHY_PAIRS, dtype, dims, seed), levels))
     return tuple(found)
 
 
 def _varied(
-    task: KernelTask, dtype: DType, seed: int, every_value: bool
-) -> Iterator[tuple[Level, ...]]:
+    task: KernelTask, dtype: DType, seed: int, stays: Callable[[Levels], bool] | None
+) -> Iterator[Levels]:
     """Every kind of values, each with another base, distance of rows and scalar.
 
-    With `every_value` all values of each kind, on aligned bases and on shifted ones.
+    With `stays`, which says whether levels leave the path that the sizes are for, all values of
+    each kind: on aligned bases, with rows that stay on the path where there are such, and on
+    shifted bases.
     """
     random = random_of(seed, task, dtype.value, "many rows")
     bases, rows = offset_levels(task, random), row_levels(task, random)
     scalars = scalar_levels(task, random)
     kinds = value_levels(task, dtype)
-    if every_value:
+    if stays is not None:
         own = (Level(c.name, values=c.values) for c in task.cases if c.values)
         kinds = tuple((level,) for level in (*itertools.chain.from_iterable(kinds), *own))
     for kind in kinds:
         value = random.choice(kind)
-        base = random.choice(bases if value.words else bases[1:])
-        yield base, random.choice(rows), value, random.choice(scalars)
-        if every_value and value.words:
-            other = random.choice(bases[1:]) if base is bases[0] else bases[0]
-            yield other, random.choice(rows), value, random.choice(scalars)
+        if stays is None:
+            base = random.choice(bases if value.words else bases[1:])
+            yield base, random.choice(rows), value, random.choice(scalars)
+            continue
+        scalar = random.choice(scalars)
+        aligned = [(bases[0], row, value, scalar) for row in random.sample(rows, len(rows))]
+        yield next(filter(stays, aligned), aligned[0])
+        yield random.choice(bases[1:]), random.choice(rows), value, random.choice(scalars)
 
 
 def far_cases(
@@ -509,7 +526,7 @@ def far_cases(
             wide = {**workload.dims, task.rows: rows}
             for level in (DEFAULT_LEVEL, shift):
                 seen = paths[in_part]
-                dims = wide if in_part else finder.narrow(wide, workload.dtype, seen, level)
+                dims = wide if in_part else finder.narrow(wide, workload.dtype, seen, (level,))
                 if dims is None or task.violated(dims, workload.dtype):
                     continue
                 name = f"{FAR}{'x'.join(map(str, dims.values()))}"
@@ -632,14 +649,14 @@ class _Finder:
                     yield dims
 
     def narrow(
-        self, dims: dict[str, int], dtype: DType, seen: set[Path], level: Level = DEFAULT_LEVEL
+        self, dims: dict[str, int], dtype: DType, seen: set[Path], levels: Levels = ()
     ) -> dict[str, int] | None:
         """Sizes of as many rows and little width that take the same path, which is noted.
 
         None where the path is in `seen` already, or nothing is launched.
         """
         task = self.task
-        path = self.path(combine(Case("", "", dtype, dims), (level,)))
+        path = self.path(combine(Case("", "", dtype, dims), levels))
         if not path or path in seen:
             return None
         seen.add(path)
@@ -652,7 +669,7 @@ class _Finder:
         every = [d for d in every if not task.violated(d, dtype)]
         every.sort(key=lambda d: abs(task.elements(d, dtype) - _VARIED_ELEMENTS))
         for tried in every[:_MAX_WIDTHS]:
-            if self.path(combine(Case("", "", dtype, tried), (level,))) == path:
+            if self.path(combine(Case("", "", dtype, tried), levels)) == path:
                 return tried
         return dims
 
