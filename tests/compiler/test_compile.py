@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import sys
 import termios
 import time
 from array import array
@@ -18,7 +19,7 @@ import pytest
 from astra_tui.lab.cache import ContentCache
 from astra_tui.lab.compiler import Compiler, CompilerUnavailable
 from astra_tui.lab.compiler.headers import NOTHING
-from astra_tui.lab.compiler.toolchain import LIBRARY_VARIABLE
+from astra_tui.lab.compiler.toolchain import HEADER_PROBES, LIBRARY_VARIABLE, find_toolchain
 from astra_tui.model.compilation import Compilation, Severity
 from astra_tui.model.dtypes import DType
 from tests.compiler.helpers import BFLOAT16, FLOAT, HALF, HERE, KERNEL, messages
@@ -490,3 +491,18 @@ def test_a_missing_compiler_is_said_so(
     monkeypatch.setenv("ASTRA_TUI_NVRTC", str(HERE / "no_such_library.so"))
     with Compiler(cache) as compiler, pytest.raises(CompilerUnavailable, match="no_such_library"):
         compiler.compile(TINY, ("tiny",))
+
+
+def test_cccl_may_lie_in_another_place_than_cudas_own_headers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pip --user` and `--target` put a wheel apart from those that the system has."""
+    added, system = (tmp_path / name / "nvidia" / "cu13" / "include" for name in ("added", "own"))
+    for folder in (added / "cccl", system):
+        folder.mkdir(parents=True)
+    for header in HEADER_PROBES:
+        (system / header).touch()
+    for name in ("own", "added"):
+        monkeypatch.syspath_prepend(str(tmp_path / name))
+    monkeypatch.delitem(sys.modules, "nvidia", raising=False)
+    assert find_toolchain().include_dirs == (system, added / "cccl")

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import importlib.metadata
 import importlib.util
+import itertools
 import os
 import sys
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 LIBRARY_VARIABLE = "ASTRA_TUI_NVRTC"
 """Environment variable that names the libnvrtc to use in place of the one that is found."""
 
-_HEADER_PROBES = ("cuda_fp16.h", "cuda_runtime.h")
+HEADER_PROBES = ("cuda_fp16.h", "cuda_runtime.h")
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,14 @@ def _toolkit_roots() -> list[Path]:
 
 
 def _include_dirs() -> tuple[Path, ...]:
-    for root in (*_wheel_roots(), *_toolkit_roots()):
-        include = root / "include"
-        if all((include / probe).is_file() for probe in _HEADER_PROBES):
-            cccl = include / "cccl"
-            return (include, cccl) if cccl.is_dir() else (include,)
-    return ()
+    """CUDA's headers, and CCCL's, which pip may have put into another place than CUDA's."""
+    folders = [root / "include" for root in (*_wheel_roots(), *_toolkit_roots())]
+    whole = (f for f in folders if all((f / probe).is_file() for probe in HEADER_PROBES))
+    include = next(whole, None)
+    if include is None:
+        return ()
+    cccl = (f / "cccl" for f in (include, *folders))
+    return include, *itertools.islice((f for f in cccl if f.is_dir()), 1)
 
 
 def _library() -> Path | None:
