@@ -126,9 +126,12 @@ def at_roof(timing: Timing, share: float, *, overlaps: bool = False) -> str:
     reached. "" where a workload is further from its floor than `share` allows, has none, or has a
     time that may decide nothing.
 
-    Copies do not overlap: where the GPU `overlaps` launches, a kernel that does not has that left.
+    Copies do not overlap: where the GPU `overlaps` launches, a kernel that does not has that left,
+    and of one that is faster than the copy by more than the threshold the copy says nothing.
     """
     if overlaps and not all(w.producer for w in timing.workloads):
+        return ""
+    if overlaps and any((w.of_floor or 0.0) > 2 - share for w in timing.workloads):
         return ""
     found = [(w, w.of_floor) for w in timing.workloads if w.floor and not w.invalidated]
     shares = [(w, reached) for w, reached in found if reached is not None and reached >= share]

@@ -493,16 +493,17 @@ def test_a_missing_compiler_is_said_so(
         compiler.compile(TINY, ("tiny",))
 
 
-def test_cccl_may_lie_in_another_place_than_cudas_own_headers(
+def test_headers_may_lie_in_another_place_than_cudas_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`pip --user` and `--target` put a wheel apart from those that the system has."""
     added, system = (tmp_path / name / "nvidia" / "cu13" / "include" for name in ("added", "own"))
-    for folder in (added / "cccl", system):
+    for folder in (added / "cccl", added / "crt", system):
         folder.mkdir(parents=True)
+    (added / "crt" / "host_defines.h").touch()
     for header in HEADER_PROBES:
         (system / header).touch()
     for name in ("own", "added"):
         monkeypatch.syspath_prepend(str(tmp_path / name))
     monkeypatch.delitem(sys.modules, "nvidia", raising=False)
-    assert find_toolchain().include_dirs == (system, added / "cccl")
+    assert find_toolchain().include_dirs == (system, added / "cccl", added)

@@ -63,3 +63,6 @@ def test_a_kernel_that_does_not_overlap_where_it_could_has_that_left() -> None:
     assert at_roof(alone, 0.98)
     assert at_roof(alone, 0.98, overlaps=True) == ""
     assert at_roof(timing(behind), 0.98, overlaps=True)
+    below = replace(behind, chained=PairedTime(9.5, 9.5, SAME))
+    assert at_roof(timing(below), 0.98)
+    assert at_roof(timing(below), 0.98, overlaps=True) == "", "a copy is no floor of it"

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import importlib.metadata
 import importlib.util
-import itertools
 import os
 import sys
 from dataclasses import dataclass
@@ -89,14 +88,16 @@ def _toolkit_roots() -> list[Path]:
 
 
 def _include_dirs() -> tuple[Path, ...]:
-    """CUDA's headers, and CCCL's, which pip may have put into another place than CUDA's."""
+    """CUDA's headers; CCCL's and the compiler's, which pip may have put into other places."""
     folders = [root / "include" for root in (*_wheel_roots(), *_toolkit_roots())]
     whole = (f for f in folders if all((f / probe).is_file() for probe in HEADER_PROBES))
     include = next(whole, None)
     if include is None:
         return ()
     cccl = (f / "cccl" for f in (include, *folders))
-    return include, *itertools.islice((f for f in cccl if f.is_dir()), 1)
+    crt = (f for f in (include, *folders) if (f / "crt" / "host_defines.h").is_file())
+    more = (next((f for f in one if f.is_dir()), include) for one in (cccl, crt))
+    return tuple(dict.fromkeys((include, *more)))
 
 
 def _library() -> Path | None:

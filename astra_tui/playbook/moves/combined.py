@@ -14,9 +14,10 @@ from astra_tui.playbook.kernel_text import KernelText
 STEPS = (
     *("row_grid", "full_grid", "reciprocal", "fast_math", "wide_accesses", "flat_grid"),
     *("pack_rows", "shuffle_reduction", "fit_block", "keep_row", "row_in_registers"),
+    "overlap_launches",
 )
 """Moves of which the sum is what others ship: a grid that fills the GPU, cheap arithmetic, 16-byte
-accesses, blocks that fit the row, and a row that is read once."""
+accesses, blocks that fit the row, a row that is read once, and launches that overlap."""
 
 Ask = Callable[[Move, KernelText, Evidence], Proposal | NotApplicable]
 
@@ -62,9 +63,13 @@ class Combined:
         for name in names:
             answer = self._ask(self._moves[name], source, evidence)
             if isinstance(answer, Proposal) and answer.reach:
+                evidence = replace(evidence, counters=None)  # They are of the lines before.
+                # What a move leaves it may take up a second time, as a quotient within a root.
+                again = self._ask(self._moves[name], KernelText.read(answer.source), evidence)
+                if isinstance(again, Proposal) and again.reach:
+                    answer = replace(answer, source=again.source)
                 found.append(answer)
                 source = KernelText.read(answer.source)
-                evidence = replace(evidence, counters=None)  # They are of the lines before.
         return found
 
     def _plan(self, source: KernelText, evidence: Evidence, steps: Sequence[Proposal]) -> Plan:
