@@ -90,6 +90,9 @@ def main() -> None:
     parser.add_argument("--device", action="append", help="default: cuda:0")
     parser.add_argument("--minutes", type=float, default=9.0, help="of a task")
     parser.add_argument("--rounds", type=int, default=14)
+    parser.add_argument(
+        "--swept", choices=("slow", "shipped"), action="append", help="default: both"
+    )
     parser.add_argument("--now", action="store_true", help="time the best that there is")
     parser.add_argument("--finish", action="store_true", help="end within the minutes")
     parser.add_argument("--table", action="store_true")
@@ -143,6 +146,11 @@ class Trial:
         return self.begun + 60 * self.options.minutes - time.monotonic()
 
     @property
+    def swept(self) -> Sequence[str]:
+        """The starts whose winners are swept."""
+        return self.options.swept or [s.name for s in STARTS[self.task]]
+
+    @property
     def timing_seconds(self) -> float:
         """What the last timing needs at least, with its checks; it is not begun with less."""
         task = find_task(self.task)
@@ -157,7 +165,8 @@ class Trial:
         for number, start in enumerate(STARTS[self.task], 1):
             runs.append(self._optimised(start, self._share(number)))
             ended = runs[-1]["exit_code"] == 0
-            winners.append(self._winner(start, swept=ended or self.options.finish))
+            swept = start.name in self.swept and (ended or self.options.finish)
+            winners.append(self._winner(start, swept=swept))
             if not (ended and winners[-1]) and not whatever_there_is:
                 return self._note("the time is over; the same command continues")
         if self.left < self.timing_seconds and not whatever_there_is:
@@ -184,14 +193,16 @@ class Trial:
         if not self.options.finish:
             return self.left
         starts = STARTS[self.task]
-        runs = len(starts) + 1 - number
-        return (self.left - self.timing_seconds) / runs - SWEEP_SECONDS
+        later = starts[number - 1 :]
+        sweeps = SWEEP_SECONDS * sum(s.name in self.swept for s in later)
+        return (self.left - self.timing_seconds - sweeps) / len(later)
 
     def _of_sweep(self, start: Start) -> float:
         """Seconds that a sweep may take with `--finish`; later runs and sweeps need theirs."""
         starts = STARTS[self.task]
-        later = len(starts) - 1 - starts.index(start)
-        return (self.left - self.timing_seconds) / (1 + 2 * later)
+        later = starts[starts.index(start) + 1 :]
+        shares = 1 + len(later) + sum(s.name in self.swept for s in later)
+        return (self.left - self.timing_seconds) / shares
 
     def _optimised(self, start: Start, seconds: float) -> dict[str, Any]:
         """A session of the playbook, until its end or the time; what `run --json` says."""
