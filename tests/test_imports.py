@@ -34,7 +34,7 @@ ALLOWED = {
     "astra_tui.sessions.timeline": (),
     "astra_tui.sessions.integrity": (),
     "astra_tui.plain": ("rich",),
-    "astra_tui.plain.follow": ("rich",),
+    "astra_tui.cli.attending.follow": ("rich",),
     "astra_tui.sessions.client": (),
     "astra_tui.sessions.engines": (),
     "astra_tui.export": (),

@@ -6,11 +6,11 @@ import shlex
 from pathlib import Path
 
 from astra_tui import plain
+from astra_tui.cli.attending.follow import Followed, LeaveReason
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.model.events import StopReason
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
-from astra_tui.plain.follow import Followed, LeaveReason
 from astra_tui.sessions.engines import LOG_NAME
 from astra_tui.sessions.store import DEFAULT_FOLDER
 from astra_tui.sessions.wire import Welcome

@@ -123,8 +123,8 @@ def _show_session(
     as_json: bool,
     request: RunRequest | None = None,
 ) -> int:
+    from astra_tui.cli.attending.follow import Followed, LeaveReason
     from astra_tui.cli.run_result import leave_engine
-    from astra_tui.plain.follow import Followed, LeaveReason
     from astra_tui.tui import open_session
 
     left = open_session(open_source, _preferences(choices, request), found)

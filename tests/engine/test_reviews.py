@@ -16,7 +16,7 @@ from astra_tui.model.constraints import Compliance, Constraint, Judge, Origin, R
 from astra_tui.model.events import DecisionTaken, DiffReviewed, VerdictReached
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
-from astra_tui.plain.ask import describe_rulings
+from astra_tui.plain.question import describe_rulings
 from tests.engine.scripted import (
     ASK,
     AUTO,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.visible import can_act, visible_line
-from astra_tui.plain.ask import describe_diff
 from astra_tui.plain.output import visible
+from astra_tui.plain.question import describe_diff
 from astra_tui.tui.text.document import document_of
 from astra_tui.tui.widgets.diff.alignment import align
 from astra_tui.tui.widgets.diff.rows import CodeRow, DiffRows, HeaderRow

@@ -60,8 +60,8 @@ def _ended(session: str | None) -> UserError | None:
 
 
 async def _attach(session: str | None) -> int:
+    from astra_tui.cli.attending.follow import follow
     from astra_tui.cli.run_result import leave_engine
-    from astra_tui.plain.follow import follow
     from astra_tui.sessions.client import EngineClient
     from astra_tui.sessions.engines import find_engine
 

@@ -114,9 +114,9 @@ def settings_before(folder: Path) -> RunSettings | None:
 async def _attend_new_engine(request: RunRequest, *, as_json: bool) -> int:
     import asyncio
 
+    from astra_tui.cli.attending.follow import follow
     from astra_tui.cli.run_result import leave_engine, print_next_step
     from astra_tui.model.events import StopReason
-    from astra_tui.plain.follow import follow
     from astra_tui.sessions.client import EngineClient
     from astra_tui.sessions.engines import end_engine, start_engine
 

@@ -10,11 +10,12 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from astra_tui.cli.attending.terminal import EndOfInput, HungUp, TerminalLine
 from astra_tui.model import events
 from astra_tui.model.approval import (
     Answer,
@@ -26,22 +27,11 @@ from astra_tui.model.approval import (
     reason_of,
 )
 from astra_tui.model.author import Author
-from astra_tui.model.citations import check_citations
-from astra_tui.model.constraints import Ruling, in_order
-from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
-from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
-from astra_tui.model.plan import Observation, Plan, editable_text, read_edited_plan
-from astra_tui.model.state import CandidateState, SessionState
-from astra_tui.model.visible import visible_line
+from astra_tui.model.plan import Plan, editable_text, read_edited_plan
+from astra_tui.model.state import SessionState
 from astra_tui.plain.output import note
-from astra_tui.plain.terminal import EndOfInput, HungUp, TerminalLine
-from astra_tui.present.words import (
-    plan_words,
-    prediction_words,
-    ruling_words,
-    speedup_prediction,
-)
+from astra_tui.plain.question import describe_diff, describe_plan, describe_rulings
 from astra_tui.sessions.client import Edit, EngineClient, RequestRefused, user_at_terminal
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.wire import MAX_QUESTIONS
@@ -49,71 +39,6 @@ from astra_tui.sessions.wire import MAX_QUESTIONS
 PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, [u]ndo, auto MODE, [d]etach, [q]uit"
 DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, [u]ndo, auto MODE, [d]etach, [q]uit"
 AUTO_HELP = "say auto low, medium, all or off, or how many to accept, such as auto 4"
-
-
-def describe_plan(plan: Plan, author: Author, base: CandidateState) -> str:
-    """A plan in full, as it is decided on, for the source `base`."""
-    predicted = plan.prediction
-    lines = [
-        f"PLAN {_set_off(plan.title)} ({plan_words(plan, author.describe())})",
-        f"  bottleneck: {_set_off(plan.bottleneck)}",
-        *(line for o in plan.observations for line in _evidence(o, base)),
-        f"  change:     {_set_off(plan.change)}",
-        *(f"  can set:    {p.describe()}" for p in plan.parameters),
-        f"  expects:    {prediction_words(predicted)}"
-        + (f", speedup {speedup_prediction(predicted)}" if base.is_timed else ""),
-    ]
-    return "\n".join(lines)
-
-
-def _set_off(text: str) -> str:
-    """A field of a plan, none of whose lines can look like another field's."""
-    return text.replace("\n", "\n" + " " * 14)
-
-
-def _evidence(observation: Observation, base: CandidateState) -> list[str]:
-    cited = (
-        f"              {reading.describe()}" for reading in check_citations(observation, base)
-    )
-    return [f"  evidence:   {_set_off(observation.sentence)}", *cited]
-
-
-def describe_diff(old: str, new: str, question: Question, columns: int = 0) -> str:
-    """A diff with its hunks numbered from 1, every line made visible as the screen does.
-
-    Nothing in the texts can look like a line of the diff's own: only a line feed ends a line, all
-    of a line stands right of its mark, and so does the rest of one that is wider than `columns`,
-    which a terminal would begin at the left edge. Outside of ASCII all characters are written out.
-    """
-    number = 0
-    lines = [f"--- {short(question.base)}", f"+++ {short(question.subject)}"]
-    for mark, text in diff_lines(old, new):
-        if mark == HEADER:
-            number += 1
-            lines.append(f"@@{text.rstrip()}  (hunk {number})")
-            continue
-        shown = visible_line(text.removesuffix("\n"), ()).text
-        lines += (sign + part for sign, part in _parts(mark, shown, columns))
-        if not text.endswith("\n"):
-            lines.append(NO_LINE_FEED)
-    return "\n".join(lines) if number else ""
-
-
-def describe_rulings(rulings: Sequence[Ruling]) -> str:
-    """A diff against what the engineer said, what is broken first; one line each."""
-    return "\n".join(["What was said:", *(f"  {ruling_words(r).words}" for r in in_order(rulings))])
-
-
-def _parts(mark: str, text: str, columns: int) -> Iterator[tuple[str, str]]:
-    """A line in pieces that fit, each after the line's mark, the further ones after `>` as well."""
-    most = max(columns - 4, 20)
-    if not text.isascii():
-        most //= 2  # Some terminals give quotation marks two cells.
-    if not columns:
-        most = max(len(text), 1)
-    yield mark, text[:most]
-    for begin in range(most, len(text), most):
-        yield mark + "> ", text[begin : begin + most]
 
 
 def terminal_columns() -> int:
@@ -287,11 +212,6 @@ def run_editor(file: Path) -> None:
         raise NotUnderstood(f"{editor} ended with {done.returncode}; nothing was changed")
 
 
-def show(text: str) -> None:
-    """Puts text before the engineer, with nothing in it that acts on the terminal."""
-    note(text)
-
-
 Read = Answer | Edited | Auto | TerminalCommand
 
 
@@ -359,7 +279,7 @@ class Asking:
         shown = self._show(question)
         kept: Edit | None = None
         while question.id in self._waiting:
-            show(PLAN_KEYS if question.gate is ApprovalGate.PLAN else DIFF_KEYS)
+            note(PLAN_KEYS if question.gate is ApprovalGate.PLAN else DIFF_KEYS)
             line = await self._line.read()
             if line is None:
                 return None
@@ -381,9 +301,9 @@ class Asking:
                         return None
             except NotTaken as error:
                 kept = error.edit
-                show(str(error))
+                note(str(error))
             except (NotUnderstood, AnswerRefused, RequestRefused) as error:
-                show(str(error))
+                note(str(error))
         return None
 
     async def _take_back(self) -> None:
@@ -397,7 +317,7 @@ class Asking:
         try:
             await self._client.answer(answer)
         except UserError:
-            show(_where(edit))
+            note(_where(edit))
             raise
         edit.drop()
 
@@ -407,14 +327,14 @@ class Asking:
             round_ = self._state.round(question.round)
             proposal = round_.proposals[question.proposal]
             base = self._state.candidate(round_.base)
-            show(describe_plan(proposal.plan, proposal.author, base))
+            note(describe_plan(proposal.plan, proposal.author, base))
             return proposal.plan
         source = read_blob(self._folder, question.subject)
         old = read_blob(self._folder, question.base)
-        show(describe_diff(old, source, question, terminal_columns()))
+        note(describe_diff(old, source, question, terminal_columns()))
         proposal = self._state.round(question.round).proposals[question.proposal]
         if rulings := proposal.rulings(question.subject):
-            show(describe_rulings(rulings))
+            note(describe_rulings(rulings))
         return source
 
     async def _read(
@@ -433,7 +353,7 @@ class Asking:
             # An editor cannot be called back; until it ends the terminal is not ours.
             (read,) = await asyncio.gather(reading, return_exceptions=True)
             if isinstance(read, Edited | NotTaken):
-                show(_where(read.edit))
+                note(_where(read.edit))
             raise
         finally:
             self.is_reading = False

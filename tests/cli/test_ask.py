@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from astra_tui.model.approval import Answer, ApprovalStatus, AutoMode
-from astra_tui.model.events import PlanProposed
-from astra_tui.model.fold import fold
-from astra_tui.model.plan import Citation, Observation
-from astra_tui.model.state import CandidateState
-from astra_tui.plain.ask import (
+from astra_tui.cli.attending.ask import (
     Auto,
     Edited,
     NotTaken,
     NotUnderstood,
     TerminalCommand,
-    describe_plan,
     read_answer,
 )
+from astra_tui.model.approval import Answer, ApprovalStatus, AutoMode
+from astra_tui.model.events import PlanProposed
+from astra_tui.model.fold import fold
+from astra_tui.model.plan import Citation, Observation
+from astra_tui.model.state import CandidateState
+from astra_tui.plain.question import describe_plan
 from astra_tui.plain.run import RunLines
 from tests.sessions.samples import (
     BASELINE,

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from astra_tui.cli.attending.ask import Asking
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import Event, Transient
 from astra_tui.model.fold import apply
 from astra_tui.model.state import SessionState
-from astra_tui.plain.ask import Asking
 from astra_tui.plain.output import note
 from astra_tui.plain.run import RunLines
 from astra_tui.sessions.client import EngineClient
