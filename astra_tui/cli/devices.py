@@ -44,7 +44,7 @@ def asked_workers(options: Options, *, live: bool = False) -> Iterator[Workers |
         yield None
         return
     from astra_tui.plain.live import live_lines
-    from astra_tui.present.workers import status_lines
+    from astra_tui.present.devices import status_lines
     from astra_tui.workers import WorkersAsked, WorkersFailed, open_workers
 
     asked = WorkersAsked.read(options.workers, options.scheduler)

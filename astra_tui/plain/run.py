@@ -15,10 +15,10 @@ from astra_tui.model.workers import WorkersStatus
 from astra_tui.plain.console import text_lines
 from astra_tui.plain.output import note
 from astra_tui.present.checks import sanitizer_blocks
+from astra_tui.present.devices import news_lines
 from astra_tui.present.events import describe
 from astra_tui.present.numbers import seconds
 from astra_tui.present.words import STAGES, prediction_words
-from astra_tui.present.workers import news_lines
 from astra_tui.sessions.timeline import IDLE_SECONDS, LONGEST_WAIT, Timeline, paced
 
 _PROGRESS_EVERY = 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from astra_tui.model.sass import (
     Disassembly,
@@ -149,12 +150,16 @@ _Side = tuple[SassSource, SassKernel]
 
 
 def _steps(before: _Side, after: _Side, diff: KernelDiff) -> Iterator[Phrase]:
-    for steps, skipped in _hunks(diff.listing):
-        if skipped:
-            yield Phrase(f"... {skipped} the same", Tone.DIM)
+    """The instructions near a difference, with the number of equal ones left out between them."""
+    changed = [i for i, s in enumerate(diff.listing) if s.before is None or s.after is None]
+    near = {i + apart for i in changed for apart in range(-_CONTEXT, _CONTEXT + 1)}
+    for is_near, places in groupby(range(len(diff.listing)), near.__contains__):
+        if not is_near:
+            yield Phrase(f"... {len(list(places))} the same", Tone.DIM)
+            continue
         last: tuple[str, Instruction | None] = ("", None)
-        for step in steps:
-            mark, source, instruction = _side(step, before, after)
+        for at in places:
+            mark, source, instruction = _side(diff.listing[at], before, after)
             place = source.place(instruction, last[1] if last[0] == source.file else None)
             text = f"{mark} {_code(instruction):<{_CODE_WIDTH - 2}}  {place}"
             yield Phrase(text, _TONES[mark])
@@ -168,21 +173,3 @@ def _side(step: ListingStep, before: _Side, after: _Side) -> tuple[str, SassSour
         return mark, after[0], after[1].instructions[step.after]
     assert step.before is not None
     return "-", before[0], before[1].instructions[step.before]
-
-
-def _hunks(steps: Sequence[ListingStep]) -> Iterator[tuple[Sequence[ListingStep], int]]:
-    """Runs of steps near a difference, each with the number of equal ones left out before it."""
-    changed = [i for i, s in enumerate(steps) if s.before is None or s.after is None]
-    start = end = 0
-    skipped = 0
-    for i in changed:
-        if i - _CONTEXT > end:
-            if end > start:
-                yield steps[start:end], skipped
-            start = i - _CONTEXT
-            skipped = start - end
-        end = min(i + _CONTEXT + 1, len(steps))
-    if end > start:
-        yield steps[start:end], skipped
-    if end < len(steps):
-        yield (), len(steps) - end

@@ -141,8 +141,12 @@ def best_of(state: SessionState, *, is_brief: bool = False) -> Phrase:
     before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
     if before is None or now is None:
         return NOTHING_BETTER
-    words = fewer_words(before.ranking_key(), now.ranking_key())
-    return Phrase(words, Tone.GOOD if words else Tone.DIM)
+    moved = _first_moved(before.ranking_key(), now.ranking_key())
+    if moved is None:
+        return NOTHING_BETTER
+    name, ratio = moved
+    share = numbers.percent(abs(1 - ratio), 1)
+    return Phrase(f"{share} {'fewer' if ratio < 1 else 'more'} {name}", Tone.GOOD)
 
 
 def stop_words(state: SessionState) -> str:
@@ -301,30 +305,26 @@ def sweep_words(swept: SweptCandidate) -> str:
 
 
 def comparison_words(comparison: Comparison) -> str:
-    """What decided a comparison, in a few characters: times, or counters."""
+    """What decided a comparison, in a few characters: times, or the first counter that moved."""
     if comparison.speedup is not None:
         return numbers.speedup(comparison.speedup)
-    return key_change(comparison.base_key, comparison.candidate_key) or "no counter moved"
+    moved = _first_moved(comparison.base_key, comparison.candidate_key)
+    if moved is None:
+        return "no counter moved"
+    name, ratio = moved
+    return f"{_KEY[name]} {numbers.change(ratio)}"
 
 
-def key_change(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
-    """The first counter of the ranking key that moved, and by how much; empty if none did."""
-    for name, old, new in zip(("sectors", "requests", "instr."), before, now, strict=True):
-        if old and old != new:
-            return f"{name} {numbers.change(new / old)}"
-    return ""
+_KEY = {"sectors": "sectors", "requests": "requests", "warp instructions": "instr."}
+"""The counters of a ranking key, the one that decides first, and their names in little room."""
 
 
-def fewer_words(before: tuple[int, int, int], now: tuple[int, int, int]) -> str:
-    """The first counter of the ranking key that moved, as in "87.5 % fewer requests"."""
-    for name, old, new in zip(_COUNTED, before, now, strict=True):
-        if old and old != new:
-            share = numbers.percent(abs(1 - new / old), 1)
-            return f"{share} {'fewer' if new < old else 'more'} {name}"
-    return ""
-
-
-_COUNTED = ("sectors", "requests", "warp instructions")
+def _first_moved(
+    before: tuple[int, int, int], now: tuple[int, int, int]
+) -> tuple[str, float] | None:
+    """The first counter of a ranking key that moved, and its ratio, new over old."""
+    counted = zip(_KEY, before, now, strict=True)
+    return next(((name, new / old) for name, old, new in counted if old and old != new), None)
 
 
 def plan_words(plan: Plan, author: str) -> str:
@@ -342,15 +342,16 @@ def decision_words(decision: Decision) -> str:
 
 
 _RULED = {
-    Compliance.BROKEN: ("breaks", Tone.BAD),
-    Compliance.UNDECIDED: ("not decided:", Tone.CAUTION),
-    Compliance.KEPT: ("keeps", Tone.DIM),
+    Compliance.BROKEN: ("breaks", "broken", Tone.BAD),
+    Compliance.UNDECIDED: ("not decided:", "not decided", Tone.CAUTION),
+    Compliance.KEPT: ("keeps", "kept", Tone.DIM),
 }
+"""What begins a ruling, and what counts such: the worst first."""
 
 
 def ruling_words(ruling: Ruling) -> Phrase:
     """As in 'breaks "no shuffles" (by rule, line 7): the compiled code has shfl.sync.bfly.b32'."""
-    what, tone = _RULED[ruling.compliance]
+    what, _, tone = _RULED[ruling.compliance]
     if ruling.constraint.origin is Origin.PLAN:
         quoted = "the plan"
     else:
@@ -367,28 +368,21 @@ def selection_words(selection: Selection | None) -> tuple[str, ...]:
     """What the profiling agent chose, as in "decided by 16x4096"."""
     if selection is None:
         return ()
-    told = []
-    if selection.workload:
-        told.append(f"decided by {selection.workload}")
-    if selection.places:
-        told.append(f"caused by {places_words(selection.places)}")
-    told += [f"rests on: {one.describe()}" for one in selection.measured]
-    return tuple(told)
+    return (
+        *([f"decided by {selection.workload}"] if selection.workload else []),
+        *([f"caused by {places_words(selection.places)}"] if selection.places else []),
+        *(f"rests on: {one.describe()}" for one in selection.measured),
+    )
 
 
 def review_words(rulings: Sequence[Ruling]) -> Phrase:
     """As in "of what you said: 1 broken, 2 kept"; empty where there is nothing to say."""
     found = Counter(ruling.compliance for ruling in rulings)
-    if not found:
+    counted = [(found[each], *_RULED[each][1:]) for each in _RULED if found[each]]
+    if not counted:
         return Phrase("")
-    counts = {
-        "broken": found[Compliance.BROKEN],
-        "not decided": found[Compliance.UNDECIDED],
-        "kept": found[Compliance.KEPT],
-    }
-    tone = next(_RULED[c][1] for c in _RULED if found[c])
-    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return Phrase(f"of what was said: {told}", tone)
+    told = ", ".join(f"{count} {word}" for count, word, _ in counted)
+    return Phrase(f"of what was said: {told}", counted[0][2])
 
 
 def question_words(state: SessionState, question: Question) -> str:

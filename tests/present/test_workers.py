@@ -8,8 +8,7 @@ from astra_tui.model.events import SessionOpened, WorkersSeen
 from astra_tui.model.fold import fold
 from astra_tui.model.workers import WorkersStatus, WorkerStatus
 from astra_tui.plain.run import RunLines
-from astra_tui.present.gpu import gpu_blocks, gpu_line
-from astra_tui.present.workers import status_lines
+from astra_tui.present.devices import gpu_blocks, gpu_line, status_lines
 from astra_tui.tui.text_layout import Page, line_text
 from tests.sessions.samples import whole_session
 

@@ -28,10 +28,10 @@ from astra_tui.model.timing import Timing, TimingVerdict
 from astra_tui.plain.console import text_lines
 from astra_tui.playbook import Evidence
 from astra_tui.playbook.space import space_of
+from astra_tui.present.devices import status_lines
 from astra_tui.present.report import as_markdown, compose
 from astra_tui.present.sessions import result_blocks
 from astra_tui.present.words import PORTFOLIO, ending_of
-from astra_tui.present.workers import status_lines
 from astra_tui.processes.child import Child
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_writer import Redactor

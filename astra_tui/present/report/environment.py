@@ -9,7 +9,7 @@ from astra_tui.model.digest import content_hash
 from astra_tui.model.events import ExchangeMade, SessionClosed
 from astra_tui.model.fold import fold
 from astra_tui.present import document as doc
-from astra_tui.present.gpu import gpu_facts
+from astra_tui.present.devices import gpu_facts
 from astra_tui.present.numbers import decimal
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.measured import protocol_table

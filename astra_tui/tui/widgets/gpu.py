@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_tui.present import gpu
+from astra_tui.present import devices
 from astra_tui.present.tones import Tone
 from astra_tui.tui.text_layout import Line, Page, Span, toned
 from astra_tui.tui.view import View
@@ -11,7 +11,7 @@ from astra_tui.tui.widgets.pane import Pane
 
 def gpu_line(view: View) -> Line:
     """The device and its latest reading, or all workers, in one line."""
-    told = gpu.gpu_line(view.state, view.samples, view.workers)
+    told = devices.gpu_line(view.state, view.samples, view.workers)
     return (Span(" GPU    ", Tone.DIM), *toned(told))
 
 
@@ -35,4 +35,4 @@ class GpuPane(Pane):
 
     def draw(self, view: View, page: Page) -> None:
         """Who it is, how it does, and the versions that results depend on."""
-        page.blocks(gpu.gpu_blocks(view.state, view.samples, view.workers, page.width))
+        page.blocks(devices.gpu_blocks(view.state, view.samples, view.workers, page.width))

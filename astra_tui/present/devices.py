@@ -1,4 +1,4 @@
-"""The device that candidates run on, and how it does."""
+"""The device that candidates run on and how it does, and what workers are at."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
-from astra_tui.model.workers import WorkersStatus
+from astra_tui.model.workers import WorkersStatus, WorkerStatus
 from astra_tui.present import document as doc
-from astra_tui.present.numbers import count, seconds, size
+from astra_tui.present.numbers import count, pluralised, seconds, size
 from astra_tui.present.tones import Tone
-from astra_tui.present.workers import summary_words, workers_blocks
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -23,7 +22,7 @@ _READINGS: dict[str, tuple[str, str, Callable[[GpuSample], float | None]]] = {
     "memory": (
         "memory_used_bytes",
         "GiB",
-        lambda s: _gib(s.memory_used_bytes),
+        lambda s: s.memory_used_bytes and s.memory_used_bytes / 2**30,
     ),
 }
 """What is read again and again: its field, its unit, and its value."""
@@ -141,5 +140,78 @@ def _strip(values: Sequence[float | None], width: int) -> str:
     return "".join(" " if v is None else _BARS[int((v - low) * scale)] for v in shown)
 
 
-def _gib(bytes_: int | None) -> float | None:
-    return None if bytes_ is None else bytes_ / 2**30
+# -- workers ---------------------------------------------------------------------------------------
+
+
+def summary_words(status: WorkersStatus) -> str:
+    """All in one line: how many, what they do, what waits, and with whom something is wrong."""
+    at_work = [w for w in status.workers if not w.left_out]
+    gpus = sum(bool(w.kind) for w in at_work)
+    parts = {
+        "running": sum(len(w.doing) for w in at_work),
+        "waiting": sum(status.waiting.values()),
+        "with trouble": sum(bool(w.trouble) for w in at_work),
+        "left out": len(status.workers) - len(at_work),
+    }
+    of_gpus = [pluralised(gpus, "GPU")] if gpus else []
+    counted = [f"{count(number)} {what}" for what, number in parts.items() if number]
+    return ", ".join([pluralised(len(at_work), "worker"), *of_gpus, *(counted or ["idle"])])
+
+
+def worker_words(worker: WorkerStatus) -> str:
+    """One of them in one line."""
+    if worker.left_out:
+        return f"{worker.name}: left out: {worker.trouble}"
+    # The first digits of a UUID, as `nvidia-smi -L` begins it.
+    gpu = f" ({worker.kind}, {worker.uuid[:12]})" if worker.kind else ""
+    return f"{worker.name}{gpu}: {_said(worker)}"
+
+
+def status_lines(status: WorkersStatus) -> tuple[str, ...]:
+    """The summary, and a line for each."""
+    return summary_words(status), *(f"  {worker_words(w)}" for w in status.workers)
+
+
+def news_lines(status: WorkersStatus, before: WorkersStatus) -> tuple[str, ...]:
+    """A line for each that came, went, proved itself or met trouble since."""
+    known = {w.name: _lasting(w) for w in before.workers}
+    here = {w.name for w in status.workers}
+    told = [worker_words(w) for w in status.workers if known.get(w.name) != _lasting(w)]
+    return *told, *(f"{name}: it is gone" for name in known if name not in here)
+
+
+def _lasting(worker: WorkerStatus) -> tuple[object, ...]:
+    return worker.kind, worker.uuid, worker.proven, worker.trouble, worker.left_out
+
+
+def workers_blocks(status: WorkersStatus) -> list[doc.Block]:
+    """A row for each, and what waits."""
+    rows: list[doc.Row] = []
+    for worker in status.workers:
+        kind = worker.kind.removeprefix("NVIDIA ")
+        did = count(worker.done) if worker.done else ""
+        now: doc.Cell = ", ".join(worker.doing) or "idle"
+        if worker.trouble:
+            what = "left out: " if worker.left_out else "".join(f"{d}; " for d in worker.doing)
+            now = doc.Badge(f"{what}{worker.trouble}", Tone.CAUTION)
+        rows.append((worker.name, kind, worker.proven, did, now))
+    waiting = [f"{count(number)} {_WAITS[use]}" for use, number in status.waiting.items()]
+    told = [f"Waiting: {', '.join(waiting)}."] if waiting else []
+    table = doc.table(("worker", "GPU", "A/A tells", "jobs", "now"), rows)
+    return [table, *doc.paragraphs(*told)]
+
+
+_WAITS = {
+    "cpu": "for a processor",
+    "host": "for a processor next to a GPU",
+    "gpu": "for a GPU",
+    "alone": "to be timed",
+}
+
+
+def _said(worker: WorkerStatus) -> str:
+    """What it does, how much it did, what its A/A timing showed, and what went wrong."""
+    done = f"{pluralised(worker.done, 'job')} in {seconds(worker.seconds)}" if worker.done else ""
+    proven = f"A/A tells {worker.proven}" if worker.proven else ""
+    doing = ", ".join(worker.doing) or ("" if worker.trouble else "idle")
+    return "; ".join(part for part in (doing, done, proven, worker.trouble) if part)
