@@ -74,12 +74,10 @@ def check_blocks(
     compiled = report.verdict is not CheckVerdict.COMPILE_ERROR
     message = f"{report.message}; " if compiled else ""
     drawn = f"some cases are drawn by a seed; the same check again: {again}"
-    parts: list[doc.Block] = [
-        *doc.paragraphs(
-            f"{message}on {report.device}, {report.compiler}, {seconds(report.seconds)}",
-            drawn if compiled and again and report.seed else "",
-        )
-    ]
+    parts = doc.paragraphs(
+        f"{message}on {report.device}, {report.compiler}, {seconds(report.seconds)}",
+        drawn if compiled and again and report.seed else "",
+    )
     parts += diagnostics_blocks(report.diagnostics[: 3 if passed else None])
     if verbose:
         parts.append(_all_cases(report.cases))
@@ -93,7 +91,7 @@ def check_blocks(
     if passed:
         parts += doc.paragraphs(*_evidence(report))
     verdict = doc.Badge(words_of(report.verdict).upper(), tone_of(report.verdict))
-    return [doc.Entry((verdict, f" {report.task} {shown}"), tuple(parts))]
+    return [doc.Entry((verdict, f" {report.task} {shown}"), parts)]
 
 
 def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:
@@ -109,12 +107,12 @@ def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:
 
 def compile_error_blocks(file: str, compilation: Compilation) -> list[doc.Block]:
     """What the compiler says of a source that does not compile."""
-    parts = diagnostics_blocks(compilation.diagnostics)
-    return [doc.Entry((doc.Badge("COMPILE ERROR", Tone.BAD), f" {file}"), tuple(parts))]
+    said = diagnostics_blocks(compilation.diagnostics)
+    return [doc.Entry((doc.Badge("COMPILE ERROR", Tone.BAD), f" {file}"), said)]
 
 
 def _entry(text: str, source: Sequence[Phrase]) -> doc.Block:
-    return doc.Entry((text,), (doc.Listing("", tuple(source)),) if source else ())
+    return doc.Entry((text,), [doc.Listing("", source)] if source else [])
 
 
 def _excerpt(lines: _Text, at: int) -> tuple[Phrase, ...]:
@@ -137,7 +135,7 @@ def failures_blocks(
             command = f"alone: {again} --case {shlex.quote(case.id)}"
             parts.append(doc.Listing("", (Phrase(command),)))
         sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
-        shown.append(doc.Entry((doc.badge(result.outcome), sizes), tuple(parts)))
+        shown.append(doc.Entry((doc.badge(result.outcome), sizes), parts))
     if len(causes) > MOST_SHOWN:
         left = pluralised(len(causes) - MOST_SHOWN, "more kind")
         shown += doc.paragraphs(f"and {left} of failure; check --verbose shows every case")
@@ -154,7 +152,7 @@ def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> doc.Block:
     """The first of several workloads that are wrong alike, or alike not established."""
     result = alike[0]
     more = f" and {pluralised(len(alike) - 1, 'more workload')}" if len(alike) > 1 else ""
-    ran = doc.paragraphs(result.extent) if result.blocks_run else ()
+    ran = doc.paragraphs(result.extent) if result.blocks_run else []
     title = f"  workload {result.workload} at its own size{more}"
     return doc.Entry((doc.badge(result.outcome), title), (*_what_is_wrong(result, lines), *ran))
 
@@ -163,7 +161,7 @@ def _what_is_wrong(result: CaseResult | FullSizeResult, lines: _Text) -> list[do
     wrong = [output_words(o) for o in result.outputs if not o.ok]
     found = (f for f in result.findings if not f.is_warning)
     faults = [_entry(f.describe(), _excerpt(lines, f.line)) for f in found]
-    return [*doc.paragraphs(*wrong), *faults] or list(doc.paragraphs(result.message))
+    return [*doc.paragraphs(*wrong), *faults] or doc.paragraphs(result.message)
 
 
 def _remarks(report: CheckReport) -> Iterator[str]:
@@ -250,15 +248,14 @@ def sanitizer_blocks(reports: Sequence[SanitizerReport], lines: _Text = ()) -> l
     """A line for each outcome with the tools that had it, then every finding with its source."""
     remedies = dict.fromkeys(r.remedy for r in reports if r.remedy)
     found = [block for report in reports for block in _tool_findings(report, lines)]
-    outcomes = [
-        doc.Entry((doc.Badge(words, tone_of(verdict)),), ())
+    outcomes: list[doc.Line] = [
+        (doc.Badge(words, tone_of(verdict)),)
         for verdict in dict.fromkeys(r.verdict for r in reports)
         for words in sanitizer_words(r for r in reports if r.verdict is verdict)
     ]
-    if outcomes and (remedies or found):
-        last = doc.Entry(outcomes[-1].line, (*doc.paragraphs(*remedies), *found))
-        return [*outcomes[:-1], last]
-    return list(outcomes)
+    inner = [*doc.paragraphs(*remedies), *found]
+    last = len(outcomes) - 1
+    return [doc.Entry(line, inner if at == last else []) for at, line in enumerate(outcomes)]
 
 
 def _tool_findings(report: SanitizerReport, lines: _Text) -> Iterator[doc.Block]:

@@ -27,13 +27,9 @@ _OTHER_TASKS = "The sessions ran on different tasks: "
 def comparison_blocks(sides: Sides) -> list[doc.Block]:
     """Plans, checks and costs with a column a side, then the diff of the sources."""
     first, second = sides
-    parts = {
-        "Plans": plans_blocks(sides),
-        "Tests": cases_blocks(sides),
-        "Costs": costs_blocks(sides),
-    }
-    diff = doc.Diff(first.name, second.name, first.source, second.source)
-    return [*(doc.Section(name, "", tuple(part)) for name, part in parts.items()), diff]
+    parts = {"Plans": plans_blocks, "Tests": cases_blocks, "Costs": costs_blocks}
+    shown = doc.sections({name: blocks(sides) for name, blocks in parts.items()})
+    return [*shown, doc.Diff(first.name, second.name, first.source, second.source)]
 
 
 def _table(rows: Iterable[doc.Row]) -> doc.Table:
@@ -62,9 +58,9 @@ def plans_blocks(sides: Sides) -> list[doc.Block]:
         steps += [(name, *(c.get(name) for c in columns)) for name in columns[0] | columns[1]]
     others = (f"{pluralised(side.other_plans, 'plan')} that led elsewhere" for side in sides)
     return [
-        *([] if same_task(sides) else doc.paragraphs(f"{_OTHER_TASKS}only plans compare.")),
+        *doc.paragraphs("" if same_task(sides) else f"{_OTHER_TASKS}only plans compare."),
         _table((name, *(origin[name] for origin in origins)) for name in known),
-        doc.Section("Plans, from the baseline on", "", (_table([*steps, ("not shown", *others)]),)),
+        doc.Section("Plans, from the baseline on", "", [_table([*steps, ("not shown", *others)])]),
     ]
 
 
@@ -125,7 +121,7 @@ def cases_blocks(sides: Sides) -> list[doc.Block]:
     if not different:
         return [checked, *doc.paragraphs("Every case ended alike on both sides.")]
     rows = [(case, _ended(first), _ended(second)) for case, first, second in different]
-    return [checked, doc.Section(f"Ended in two ways: {len(rows)}", "", (_table(rows),))]
+    return [checked, *doc.sections({f"Ended in two ways: {len(rows)}": [_table(rows)]})]
 
 
 def _check(side: Side) -> doc.Cell:
@@ -148,19 +144,17 @@ def costs_blocks(sides: Sides, timed: Timing | None = None, note: str = "") -> l
     `note` says what became of timing them.
     """
     first, second = (side.compared.counters for side in sides)
-    counted: tuple[doc.Block, ...]
     if first is None or second is None or not same_task(sides):
         missing = "the tasks differ" if first and second else "not both have a profile"
         counted = doc.paragraphs(f"No counters to compare: {missing}.")
     else:
-        counted = (counted_table(("", *LETTERS, "change"), first, second),)
-    own = tuple(_own_times(sides))
-    title = "Times that the sessions have, each against another version in a run of its own"
+        counted = [counted_table(("", *LETTERS, "change"), first, second)]
+    own = "Times that the sessions have, each against another version in a run of its own"
     return [
-        doc.Section("Counted by the emulator, over all workloads", "", counted),
+        *doc.sections({"Counted by the emulator, over all workloads": counted}),
         *doc.paragraphs(note),
         *_both_timed(sides, timed or direct_timing(sides)),
-        *([doc.Section(title, "", own)] if own else []),
+        *doc.sections({own: list(_own_times(sides))}),
     ]
 
 
@@ -171,7 +165,7 @@ def _both_timed(sides: Sides, timing: Timing | None) -> list[doc.Block]:
         return [*measured_blocks(timing, "Time of A against B"), *doc.paragraphs(told)]
     told = NO_RATIO if same_task(sides) else f"{_OTHER_TASKS}their times are not comparable."
     is_timed = any(side.compared.timings for side in sides)
-    return [*doc.paragraphs(told if is_timed else "Neither was timed.")]
+    return doc.paragraphs(told if is_timed else "Neither was timed.")
 
 
 def _own_times(sides: Sides) -> Iterator[doc.Block]:

@@ -72,10 +72,7 @@ def counters_blocks(
         *doc.paragraphs(title),
         *_totals(compulsory_bytes, versions),
         *doc.paragraphs(*(f"{v.file}: {fault.describe()}" for v in versions for fault in v.faults)),
-        doc.Section(
-            "Bytes moved", "", (_traffic(versions), *doc.paragraphs(*_moved_in_vain(versions)))
-        ),
-        doc.Section("Line by line", "", tuple(_lines(versions))),
+        *doc.sections({"Bytes moved": _moved(versions), "Line by line": _lines(versions)}),
     ]
 
 
@@ -125,8 +122,8 @@ def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[do
 _MOST_LISTED = 8
 
 
-def _traffic(versions: Sequence[CountedSource]) -> doc.Table:
-    """Bytes of each argument; a request of a warp moves a byte once."""
+def _moved(versions: Sequence[CountedSource]) -> list[doc.Block]:
+    """Bytes of each argument, where a request of a warp moves a byte once, and those in vain."""
     two = len(versions) == 2
     rows: list[doc.Row] = []
     for name, version in zip(_names(versions), versions, strict=True):
@@ -140,7 +137,7 @@ def _traffic(versions: Sequence[CountedSource]) -> doc.Table:
         "bytes of", *[""] * two, "size", "loaded", "distinct", "moved/distinct", "stored",
         "distinct", "half lines", "shared",
     )  # fmt: skip
-    return doc.table(columns, rows, optional=4)
+    return [doc.table(columns, rows, optional=4), *doc.paragraphs(*_moved_in_vain(versions))]
 
 
 def _moved_in_vain(versions: Sequence[CountedSource]) -> Iterator[str]:
@@ -190,14 +187,14 @@ def _lines(versions: Sequence[CountedSource]) -> list[doc.Block]:
     def counts(cells: _Cells) -> str:
         return "".join(f"{cells[i]:>{widths[i]}} " for i in kept)
 
-    shown = (
+    shown = [
         Phrase(
             f"{counts(line.cells)}{line.number or '':5} {line.mark} {line.text}",
             _TONES.get(line.mark, Tone.PLAIN),
         )
         for line in lines
-    )
-    return [*doc.paragraphs(legend), doc.Listing(f"{counts(_COLUMNS)} line", tuple(shown))]
+    ]
+    return [*doc.paragraphs(legend), doc.Listing(f"{counts(_COLUMNS)} line", shown)]
 
 
 def _annotated(version: CountedSource) -> list[_Line]:
@@ -250,10 +247,9 @@ _HEADLINE = {
 
 def hardware_blocks(report: NcuReport, file: str = "") -> list[doc.Block]:
     """How many counters ncu read, or why none, and the most telling ones; never its durations."""
-    remedy = (report.remedy,) if report.remedy else ()
     launches = (f"{launch.kernel}: {', '.join(_headline(launch))}" for launch in report.launches)
     head = f"{file}: " * bool(file) + f"hardware counters: {report.outcome}"
-    return [doc.Entry((head,), doc.paragraphs(*remedy, *launches))]
+    return [doc.Entry((head,), doc.paragraphs(report.remedy, *launches))]
 
 
 def _headline(launch: LaunchCounters) -> Iterator[str]:
@@ -280,6 +276,6 @@ def compared_blocks(
         rows.append((c.counter.replace("_", " "), c.emulator, *read))
     columns = ("", "emulator", "GPU", "difference", "")
     missing = {name: why for launch in report.launches for name, why in launch.missing.items()}
-    title = f"{file}: the GPU's own counters{version}, in the same case"
     told = doc.paragraphs(*(f"{name}: {why}" for name, why in missing.items()))
-    return [doc.Section(title, "", (doc.table(columns, rows), *told))]
+    title = f"{file}: the GPU's own counters{version}, in the same case"
+    return doc.sections({title: [doc.table(columns, rows), *told]})

@@ -80,25 +80,24 @@ def gpu_blocks(
     if state.opened is None:
         return []
     gpu = state.device.gpu if state.device else None
-    versions = doc.pairs(state.opened.versions)
     if gpu is not None:
         timed = f"{seconds(state.usage.gpu_seconds)} of GPU time so far"
         facts = {"device": state.device_name, **gpu_facts(gpu), "timed": timed}
-        blocks: list[doc.Block] = [doc.pairs(facts)]
-        blocks += doc.paragraphs(*(f"not told: {what}: {why}" for what, why in gpu.missing.items()))
-        if not workers.workers:
-            blocks.append(doc.Section("Now", "", tuple(_samples(samples, width - 30))))
+        told = [f"not told: {what}: {why}" for what, why in gpu.missing.items()]
     else:
-        blocks = [doc.pairs({"device": state.device_name})]
-        blocks += doc.paragraphs(
-            "The emulator runs on the CPU: there is no clock, power or temperature to watch, and "
-            "nothing it says is a time. It counts memory traffic exactly; see Profile."
-        )
+        facts, told = {"device": state.device_name}, [_EMULATOR]
+    device = [doc.pairs(facts), *doc.paragraphs(*told)]
+    parts: dict[str, Sequence[doc.Block]] = {"Versions": [doc.pairs(state.opened.versions)]}
     if workers.workers:
-        at_work = doc.Section("Workers", "", tuple(workers_blocks(workers)))
-        device = doc.Section("Device", "", tuple(blocks))
-        blocks = [at_work, device]
-    return [*blocks, doc.Section("Versions", "", (versions,))]
+        return doc.sections({"Workers": workers_blocks(workers), "Device": device, **parts})
+    now = _samples(samples, width - 30) if gpu is not None else []
+    return [*device, *doc.sections({"Now": now, **parts})]
+
+
+_EMULATOR = (
+    "The emulator runs on the CPU: there is no clock, power or temperature to watch, and nothing "
+    "it says is a time. It counts memory traffic exactly; see Profile."
+)
 
 
 def _now(read: Callable[[GpuSample], float | None], samples: Sequence[GpuSample]) -> list[float]:
@@ -110,7 +109,7 @@ def _now(read: Callable[[GpuSample], float | None], samples: Sequence[GpuSample]
 def _samples(samples: Sequence[GpuSample], room: int) -> list[doc.Block]:
     if not samples:
         text = "No readings: none are taken while replays are timed, and a journal keeps none."
-        return [doc.Paragraph((doc.Badge(text, Tone.DIM),))]
+        return [doc.dim(text)]
     last, missing = samples[-1], samples[-1].missing
     rows: list[doc.Row] = []
     for title, (field, unit, read) in _READINGS.items():

@@ -112,9 +112,14 @@ class Paragraph(msgspec.Struct, frozen=True):
     line: Line
 
 
-def paragraphs(*texts: str | Line) -> tuple[Paragraph, ...]:
+def dim(text: str) -> Block:
+    """A remark."""
+    return Paragraph((Badge(text, Tone.DIM),))
+
+
+def paragraphs(*texts: str | Line) -> list[Block]:
     """One for each text that is not empty."""
-    return tuple(Paragraph((t,) if isinstance(t, str) else t) for t in texts if t)
+    return [Paragraph((t,) if isinstance(t, str) else t) for t in texts if t]
 
 
 class Quote(msgspec.Struct, frozen=True):
@@ -221,14 +226,14 @@ class Listing(msgspec.Struct, frozen=True):
     """Lines as they are, set in a fixed width. With a heading they are in columns."""
 
     heading: str
-    lines: tuple[Phrase, ...]
+    lines: Sequence[Phrase]
 
 
 class Entry(msgspec.Struct, frozen=True):
     """A line, and set in below it what belongs to it."""
 
     line: Line
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -258,7 +263,7 @@ class Details(msgspec.Struct, frozen=True):
     """Parts that are folded away under a line of summary; `long` ones stay so in print."""
 
     summary: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
     long: bool = False
 
 
@@ -267,7 +272,12 @@ class Section(msgspec.Struct, frozen=True):
 
     title: str
     anchor: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
+
+
+def sections(parts: Mapping[str, Sequence[Block]]) -> list[Block]:
+    """One for each of these titles that has blocks."""
+    return [Section(title, "", blocks) for title, blocks in parts.items() if blocks]
 
 
 Block = (
@@ -280,8 +290,8 @@ class Document(msgspec.Struct, frozen=True):
 
     title: str
     subtitle: str
-    opening: tuple[Block, ...]
-    sections: tuple[Section, ...]
+    opening: Sequence[Block]
+    sections: Sequence[Section]
 
 
 # -- texts made harmless ---------------------------------------------------------------------------
@@ -322,7 +332,7 @@ def _data(part: Any) -> Any:
     if isinstance(part, msgspec.Struct):
         named = {name: _data(getattr(part, name)) for name in part.__struct_fields__}
         return {"kind": type(part).__name__.lower(), **named}
-    if isinstance(part, tuple):
+    if isinstance(part, tuple | list):
         return [_data(one) for one in part]
     if isinstance(part, frozenset):
         return sorted(part)

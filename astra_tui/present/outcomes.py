@@ -51,10 +51,8 @@ def export_blocks(report: ExportReport) -> list[doc.Block]:
 def delivery_blocks(report: DeliveryReport) -> list[doc.Block]:
     """What it stands behind, each check with its outcome, then the files."""
     title = f"{report.task}, candidate {short(report.candidate)}, behind {report.api}"
-    archs = (
-        f"{arch} ({'measured' if _is(report.measured, arch) else 'not measured'})"
-        for arch in report.archs
-    )
+    measured = [a for a in report.archs if report.measured and a.startswith(report.measured)]
+    archs = (f"{a} ({'measured' if a in measured else 'not measured'})" for a in report.archs)
     facts = doc.items(
         f"written against {', '.join(report.pinned)}",
         f"machine code for {', '.join(archs)}",
@@ -63,13 +61,9 @@ def delivery_blocks(report: DeliveryReport) -> list[doc.Block]:
     return [*doc.paragraphs(title), *facts, *steps_blocks(report.steps), *_written(report)]
 
 
-def _is(measured: str, arch: str) -> bool:
-    return bool(measured) and arch.startswith(measured)
-
-
 def _written(report: ExportReport | DeliveryReport) -> list[doc.Block]:
     if not report.folder:
-        return [*doc.paragraphs("a check failed: nothing was written")]
+        return doc.paragraphs("a check failed: nothing was written")
     return [*doc.paragraphs(f"written to {report.folder}:"), *doc.items(*report.files)]
 
 
@@ -132,7 +126,7 @@ def integrity_blocks(integrity: Integrity, signed: Signed | None) -> list[doc.Bl
 def differences_blocks(found: Sequence[Difference], title: str = "differs") -> list[doc.Block]:
     """What is not as it was when the session ran, one row each."""
     if not found:
-        return [*doc.paragraphs(f"{title}: nothing that is known of the machine")]
+        return doc.paragraphs(f"{title}: nothing that is known of the machine")
     return [doc.table((title, "recorded", "here"), ((d.what, d.recorded, d.here) for d in found))]
 
 
@@ -146,7 +140,7 @@ def verification_blocks(verified: CandidateVerification) -> list[doc.Block]:
         f"{significant(verified.worst_measured)} of what is allowed "
         f"(recorded: {significant(verified.worst_recorded)})",
     )  # fmt: skip
-    facts: list[doc.Block] = [doc.Paragraph(check)]
+    facts = doc.paragraphs(check)
     if verified.counters:
         rows = ((c.name.replace("_", " "), c.measured, c.recorded) for c in verified.counters)
         facts.append(doc.table(("counter", "here", "recorded"), rows))
@@ -157,7 +151,7 @@ def verification_blocks(verified: CandidateVerification) -> list[doc.Block]:
     if verified.agrees:
         told = "agrees" if verified.counters_compared else "agrees in what was compared"
         facts += doc.paragraphs((doc.Badge(told, Tone.GOOD),))
-    return [doc.Section(f"{where}  {short(verified.candidate)}", "", tuple(facts))]
+    return doc.sections({f"{where}  {short(verified.candidate)}": facts})
 
 
 def _timing(pair: TimingPair) -> doc.Line:

@@ -13,7 +13,7 @@ from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
 from astra_tui.present.counters import COUNTED, counted_table, totals
 from astra_tui.present.numbers import count, dimensions, percent
-from astra_tui.present.timing import measured_blocks, running_blocks, workload_blocks
+from astra_tui.present.timing import measured_blocks, running_blocks, workload_entry
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import round_verdict
 
@@ -46,25 +46,20 @@ def profile_blocks(
             why = "No profile yet: it is taken once all cases have passed."
         elif candidate.correct:
             why = "The profile is being taken."
-        return [*blocks, _dim(why)]
+        return [*blocks, doc.dim(why)]
     before = base.profile if base else None
     columns = ("", "before", "now", "change")
     counted = counted_table(columns, totals(before) if before else None, totals(profile), "")
-    blocks.append(doc.Section("All workloads together", "", (counted,)))
-    if wasted := doc.items(*doc.first([w.describe() for w in profile.wasted], _MOST_WASTED)):
-        blocks.append(doc.Section("Moved in vain", "", tuple(wasted)))
+    wasted = doc.items(*doc.first([w.describe() for w in profile.wasted], _MOST_WASTED))
+    blocks += doc.sections({"All workloads together": [counted], "Moved in vain": wasted})
     earlier = {(w.workload, w.dtype): w for w in (before.workloads if before else ())}
     for workload in profile.workloads:
         blocks.append(_workload(workload, earlier.get((workload.workload, workload.dtype))))
     known = {k.kernel: k for k in before.kernels} if before else {}
-    if kernels := tuple(_kernel(k, known.get(k.kernel)) for k in profile.kernels):
-        blocks.append(doc.Section("Kernels", "", kernels))
-    rest = (*doc.paragraphs(*(f"{what}: {why}" for what, why in profile.missing.items())),)
-    return [*blocks, doc.Section("", "", (*rest, *_hardware(state, candidate, profile)))]
-
-
-def _dim(text: str) -> doc.Block:
-    return doc.Paragraph((doc.Badge(text, Tone.DIM),))
+    kernels = [_kernel(k, known.get(k.kernel)) for k in profile.kernels]
+    rest = doc.paragraphs(*(f"{what}: {why}" for what, why in profile.missing.items()))
+    rest += _hardware(state, candidate, profile)
+    return [*blocks, *doc.sections({"Kernels": kernels, "": rest})]
 
 
 def _hardware(state: SessionState, candidate: CandidateState, profile: Profile) -> list[doc.Block]:
@@ -79,7 +74,7 @@ def _hardware(state: SessionState, candidate: CandidateState, profile: Profile) 
             "Counted by the emulator. Times, change of roofline and the paper's protocol need a "
             "GPU."
         )
-    return [_dim(why)]
+    return [doc.dim(why)]
 
 
 def _times(
@@ -90,8 +85,8 @@ def _times(
 ) -> Iterator[doc.Block]:
     """What was timed: what runs now, the pair that decided, the winner's last."""
     if candidate.timed:
-        sofar = [block for timed in candidate.timed for block in workload_blocks(timed.timing)]
-        yield doc.Section("Time so far", "", tuple(sofar))
+        sofar = [workload_entry(timed.timing) for timed in candidate.timed]
+        yield from doc.sections({"Time so far": sofar})
     yield from running_blocks([r for r in running if r.candidate == candidate.hash])
     first = base.hash if base else ""
     names = {first: "the version before"}
@@ -147,15 +142,15 @@ def metrics_blocks(report: NcuReport) -> list[doc.Block]:
         values = {n: m for n, m in launch.metrics.items() if n != DURATION}
         anchors = tuple(doc.place((launch.kernel, report.workload), name) for name in values)
         rows = ((name, metric_words(m)) for name, m in values.items())
-        parts = [_dim(" blocks of ".join(size) + " threads")]
+        parts = [doc.dim(" blocks of ".join(size) + " threads")]
         parts.append(doc.table(("", ""), rows, anchors=anchors))
         if launch.excess_shared_wavefronts is not None:
             lost = "passes over shared memory lost to bank conflicts"
             parts += doc.paragraphs(f"{launch.excess_shared_wavefronts:,.0f} {lost}")
         for name, why in launch.missing.items():
             parts.append(doc.Paragraph((doc.Badge(f"not read: {name}: {why}", Tone.CAUTION),)))
-        blocks.append(doc.Entry((doc.Strong(launch.kernel),), tuple(parts)))
-    return [doc.Section("Hardware counters", "", tuple(blocks))]
+        blocks.append(doc.Entry((doc.Strong(launch.kernel),), parts))
+    return doc.sections({"Hardware counters": blocks})
 
 
 def metric_words(metric: Metric) -> str:

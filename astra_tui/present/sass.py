@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -86,8 +86,8 @@ def _kernel(source: SassSource, kernel: SassKernel, histogram_only: bool) -> doc
     histogram = doc.table(("name", "count", "in loops", "class"), rows)
     blocks: list[doc.Block] = [*doc.paragraphs(size), histogram, *doc.paragraphs(_unknown(kernel))]
     if not histogram_only:
-        blocks.append(_listing(tuple(map(Phrase, _listed(source, kernel)))))
-    return doc.Section(f"{source.name}: {kernel.name}", "", tuple(blocks))
+        blocks.append(_listing(map(Phrase, _listed(source, kernel))))
+    return doc.Section(f"{source.name}: {kernel.name}", "", blocks)
 
 
 def _listed(source: SassSource, kernel: SassKernel) -> Iterator[str]:
@@ -105,9 +105,9 @@ def _unknown(*kernels: SassKernel) -> str:
     return f"not in the table of classes: {', '.join(names)}" if names else ""
 
 
-def _listing(lines: tuple[Phrase, ...]) -> doc.Listing:
+def _listing(lines: Iterable[Phrase]) -> doc.Listing:
     head = f"{'addr':>5} loop  instruction"
-    return doc.Listing(f"{head:<{_CODE_WIDTH}}   line", lines)
+    return doc.Listing(f"{head:<{_CODE_WIDTH}}   line", list(lines))
 
 
 def _code(instruction: Instruction) -> str:
@@ -124,7 +124,7 @@ def _changed_kernel(
     new, old = after.kernel(diff.after), before.kernel(diff.before)
     counts = f"{len(old.instructions)} -> {len(new.instructions)} instructions"
     rows = [_change(change) for change in diff.histogram if change.changed]
-    blocks: list[doc.Block] = [*doc.paragraphs(f"{counts}; the histograms are the same")]
+    blocks = doc.paragraphs(f"{counts}; the histograms are the same")
     if rows:
         columns = ("name", "before", "after", "change", "in loops", "class")
         left_out = f"{counts}; rows that are the same are left out"
@@ -134,8 +134,8 @@ def _changed_kernel(
         told = "the instructions are the same, but for the numbers of registers"
     blocks += doc.paragraphs(_unknown(old, new), "" if histogram_only else told)
     if not histogram_only and not diff.same:
-        blocks.append(_listing(tuple(_steps((before, old), (after, new), diff))))
-    return doc.Section(f"{diff.before}  ->  {diff.after}", "", tuple(blocks))
+        blocks.append(_listing(_steps((before, old), (after, new), diff)))
+    return doc.Section(f"{diff.before}  ->  {diff.after}", "", blocks)
 
 
 def _change(change: HistogramChange) -> doc.Row:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -76,8 +77,7 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
         columns = ("", "baseline", "best", "change")
         counted = counted_table(columns, totals(before), totals(after))
         parts["Counters"] = [counted, *doc.paragraphs(no_time)]
-    sections = (doc.Section(title, "", tuple(part)) for title, part in parts.items() if part)
-    return [doc.pairs(facts), *sections]
+    return [doc.pairs(facts), *doc.sections(parts)]
 
 
 # -- lists -----------------------------------------------------------------------------------------
@@ -113,8 +113,8 @@ def sessions_blocks(sessions: Sequence[SessionSummary]) -> list[doc.Block]:
     """One row a session, branches below their parent; then what they are called."""
     columns = "session", "task", "team", "device", "status", "rounds", "started", "best"
     rows = (_row(depth, s) for depth, s in in_tree_order(sessions))
-    titles = tuple((f"{s.name}: {s.title}",) for s in sessions if s.title)
-    return [doc.table(columns, rows), *(doc.Paragraph(title) for title in titles)]
+    titles = (f"{s.name}: {s.title}" for s in sessions if s.title)
+    return [doc.table(columns, rows), *doc.paragraphs(*titles)]
 
 
 def _row(depth: int, s: SessionSummary) -> doc.Row:
@@ -167,7 +167,8 @@ _MEANS = (
     "before and after."
 )
 _TEAMS = "The same by team; of all tasks, each seed's geometric mean over them."
-_FIGURES = dict(zip(STUDY_COUNTERS, ("requests", "sectors", "instructions"), strict=True))
+_COUNTERS = dict(zip(("requests", "sectors", "instructions"), STUDY_COUNTERS, strict=True))
+"""The counters of a study, by the names of their columns; `speedup` is the other figure."""
 
 
 def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
@@ -176,48 +177,48 @@ def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
     """
     is_timed = any(device != EMULATOR for row in rows for device in row.devices)
     names = ("task", "team", "setting")
-    figures = (*_FIGURES.values(), *["speedup"] * is_timed)
-    gained = (*names, "ended", "correct", "lines", *figures)
-    workloads = (*names, "workload", *figures)
+    figures = (*_COUNTERS, *["speedup"] * is_timed)
+    gains = (_gain(row, figures) for row in rows)
     blocks: list[doc.Block] = [
-        doc.table(gained, [_gain(row, is_timed) for row in rows], "Gains"),
+        doc.table((*names, "ended", "correct", "lines", *figures), gains, "Gains"),
         *doc.paragraphs(_COUNTED, *[_TIMED] * is_timed, _MEANS),
     ]
     teams = tuple(dict.fromkeys(row.team for row in rows))
     if len(teams) > 1 or len({row.task for row in rows}) > 1:
         columns = ("task", "setting", "figure", *teams)
-        blocks += [
-            doc.table(columns, _team_rows(rows, teams, is_timed), "Teams"),
-            *doc.paragraphs(_TEAMS),
-        ]
+        blocks.append(doc.table(columns, _team_rows(rows, teams, figures), "Teams"))
+        blocks += doc.paragraphs(_TEAMS)
     by_workload = [
-        (row.task, row.team, row.setting, one.workload, *_cells(one, is_timed))
+        (row.task, row.team, row.setting, one.workload, *_cells(one, figures))
         for row in rows
         for one in row.workloads
-        if not all(figure is None or set(figure.values) == {1.0} for figure in _figures(one))
+        if any(mean and set(mean.values) != {1.0} for mean in _means(one).values())
     ]
     if by_workload:
-        blocks.append(doc.table(workloads, by_workload, "By workload, where a seed found anything"))
+        columns = (*names, "workload", *figures)
+        blocks.append(doc.table(columns, by_workload, "By workload, where a seed found anything"))
     return [*blocks, *_outcome_blocks(rows), *_cost_blocks(usage)]
 
 
-def _gain(row: StudyRow, is_timed: bool) -> doc.Row:
+def _gain(row: StudyRow, figures: Sequence[str]) -> doc.Row:
     lines = f"{row.lines.before:.3g} to {row.lines.after:.3g}" if row.lines else "-"
     ended, right = f"{row.ended} of {row.runs}", f"{row.correct} of {row.ended}"
-    return (row.task, row.team, row.setting, ended, right, lines, *_cells(row, is_timed))
+    return (row.task, row.team, row.setting, ended, right, lines, *_cells(row, figures))
 
 
-def _figures(found: WorkloadMeans) -> tuple[SeedMean | None, ...]:
-    return (*found.counters.values(), found.speedup)
+def _means(found: StudyRow | WorkloadMeans) -> dict[str, SeedMean | None]:
+    """By the names of their columns."""
+    counted = {name: found.counters[counter] for name, counter in _COUNTERS.items()}
+    return {**counted, "speedup": found.speedup}
 
 
-def _cells(found: StudyRow | WorkloadMeans, is_timed: bool) -> list[doc.Cell]:
-    """The counters' cells, and the speedup's where anything was timed."""
-    counted = [_mean_line(found.counters[name], numbers.change) for name in STUDY_COUNTERS]
-    return [*counted, *[_mean_line(found.speedup, numbers.ratio)] * is_timed]
+def _cells(found: StudyRow | WorkloadMeans, figures: Sequence[str]) -> list[doc.Cell]:
+    means = _means(found)
+    return [_mean_cell(means[figure], figure) for figure in figures]
 
 
-def _mean_line(mean: SeedMean | None, write: Callable[[float], str]) -> doc.Cell:
+def _mean_cell(mean: SeedMean | None, figure: str) -> doc.Cell:
+    write = numbers.ratio if figure == "speedup" else numbers.change
     if mean is None:
         return "-"
     if mean.low is None or mean.high is None or len(set(mean.values)) == 1:
@@ -226,29 +227,20 @@ def _mean_line(mean: SeedMean | None, write: Callable[[float], str]) -> doc.Cell
     return (doc.number(mean.value, write), " [", low, ", ", high, "]")
 
 
-def _team_rows(rows: Sequence[StudyRow], teams: Sequence[str], is_timed: bool) -> list[doc.Row]:
+def _team_rows(
+    rows: Sequence[StudyRow], teams: Sequence[str], figures: Sequence[str]
+) -> Iterator[doc.Row]:
     """A row for each task, setting and figure, and for all tasks where there are several."""
-    by_key = {(row.task, row.setting, row.team): row for row in rows}
+    means = {(row.task, row.setting, row.team): _means(row) for row in rows}
     tasks = tuple(dict.fromkeys(row.task for row in rows))
-    figures = [*STUDY_COUNTERS, *["speedup"] * is_timed]
-    found: list[doc.Row] = []
+    groups = [*((task, (task,)) for task in tasks), *[("all", tasks)] * (len(tasks) > 1)]
     for setting in dict.fromkeys(row.setting for row in rows):
-        for named, members in [*((t, (t,)) for t in tasks), *[("all", tasks)] * (len(tasks) > 1)]:
-            for figure in figures:
-                write = numbers.ratio if figure == "speedup" else numbers.change
-                each = (
-                    [_figure(by_key.get((t, setting, team)), figure) for t in members]
-                    for team in teams
-                )
-                cells = (_mean_line(over_tasks(means), write) for means in each)
-                found.append((named, setting, _FIGURES.get(figure, figure), *cells))
-    return found
-
-
-def _figure(row: StudyRow | None, figure: str) -> SeedMean | None:
-    if row is None:
-        return None
-    return row.speedup if figure == "speedup" else row.counters[figure]
+        for (named, members), figure in product(groups, figures):
+            found = (
+                [means.get((t, setting, team), {}).get(figure) for t in members] for team in teams
+            )
+            cells = (_mean_cell(over_tasks(each), figure) for each in found)
+            yield (named, setting, figure, *cells)
 
 
 def _outcome_blocks(rows: Sequence[StudyRow]) -> list[doc.Block]:
@@ -261,18 +253,17 @@ def _outcome_blocks(rows: Sequence[StudyRow]) -> list[doc.Block]:
         shares = (doc.number(row.share(o.value), numbers.percent) for o in seen)
         ended.append((*named, row.plans, *(shares if row.plans else ("-" for _ in seen))))
         faults.append((*named, row.candidates, row.wrong, row.not_compiled))
-    names = ("task", "team", "setting")
+    plans = ("task", "team", "setting", "plans", *map(words.words_of, seen))
+    candidates = ("task", "team", "setting", "candidates", "wrong", "not compiled")
     return [
-        doc.table((*names, "plans", *map(words.words_of, seen)), ended, "Plans by outcome"),
-        doc.table(
-            (*names, "candidates", "wrong", "not compiled"), faults, "Candidates, repairs included"
-        ),
+        doc.table(plans, ended, "Plans by outcome"),
+        doc.table(candidates, faults, "Candidates, repairs included"),
     ]
 
 
-def _cost_blocks(usage: Usage) -> tuple[doc.Paragraph, ...]:
+def _cost_blocks(usage: Usage) -> list[doc.Block]:
     if not usage.calls and not usage.gpu_seconds:
-        return ()
+        return []
     return doc.paragraphs(
         f"All runs: {numbers.pluralised(usage.calls, 'call')}, "
         f"{numbers.pluralised(usage.tokens, 'token')}, {numbers.dollars(usage.dollars)}, "

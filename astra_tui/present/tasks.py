@@ -43,7 +43,7 @@ def service_blocks(
     end_to_end: float | None,
 ) -> list[doc.Block]:
     """The tables for task.toml, and what the operator is of the recorded time."""
-    lines = tuple(Phrase(line) for w in workloads for line in _workload_table(w).split("\n"))
+    lines = [Phrase(line) for w in workloads for line in _workload_table(w).split("\n")]
     told = [f"From a {form}: {pluralised(len(workloads), 'workload')}, {percent(share, 1)} of all."]
     if exposed is not None:
         told.append(
@@ -113,15 +113,15 @@ def draft_blocks(
     own = ", ".join(file for file in files if not file.startswith("upstream/"))
     copied = f" and {upstream} files in upstream/" if upstream else ""
     points = tuple((f"{at:2}. {point}",) for at, point in enumerate(open_points, 1))
-    works = doc.paragraphs("the draft loads, and its baseline compiles")
-    state = doc.Section("the draft works", "", works)
-    if problems:
-        faults = tuple(doc.items(*(f"- {problem}" for problem in problems)))
-        state = doc.Section("the draft does not work yet", "", faults)
+    works = [] if problems else doc.paragraphs("the draft loads, and its baseline compiles")
+    parts: dict[str, Sequence[doc.Block]] = {
+        "for you to confirm or decide": [doc.Items(points)],
+        "the draft works": works,
+        "the draft does not work yet": doc.items(*(f"- {problem}" for problem in problems)),
+    }
     return [
         *doc.paragraphs(f"wrote {own}{copied} in {folder}", *origin),
-        doc.Section("for you to confirm or decide", "", (doc.Items(points),)),
-        state,
+        *doc.sections(parts),
         *doc.paragraphs(f"write or confirm reference.py, then: astra-tui check {folder}"),
     ]
 
@@ -129,16 +129,15 @@ def draft_blocks(
 def point_blocks(point: OpenPoint, source: Sequence[str]) -> list[doc.Block]:
     """An open point with its line of the source and the choices."""
     known = 0 < point.line <= len(source)
-    excerpt = (Phrase(f"{point.line:5} | {source[point.line - 1].strip()}"),) if known else ()
+    blocks = doc.paragraphs(point.text)
+    if known:
+        line = f"{point.line:5} | {source[point.line - 1].strip()}"
+        blocks.append(doc.Listing("", [Phrase(line)]))
     choices = (f"{g.key}: one of {', '.join(g.choices)}" for g in point.guesses if g.choices)
-    listing = [doc.Listing("", excerpt)] if excerpt else []
-    return [*doc.paragraphs(point.text), *listing, *doc.paragraphs(*choices)]
+    return [*blocks, *doc.paragraphs(*choices)]
 
 
 def kernels_blocks(by_file: Mapping[str, Sequence[tuple[int, str]]]) -> list[doc.Block]:
     """Lines and names of kernels, file by file."""
-    blocks: list[doc.Block] = []
-    for file, kernels in by_file.items():
-        lines = tuple(Phrase(f"{at:6}  {name}") for at, name in kernels)
-        blocks.append(doc.Entry((file,), (doc.Listing("", lines),)))
-    return blocks
+    listed = {f: [Phrase(f"{at:6}  {name}") for at, name in found] for f, found in by_file.items()}
+    return [doc.Entry((file,), [doc.Listing("", lines)]) for file, lines in listed.items()]

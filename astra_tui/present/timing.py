@@ -260,11 +260,11 @@ def measured_blocks(timing: Timing, title: str) -> list[doc.Block]:
     together = f"  {speedup(timing.speedup)} over all workloads" if timing.speedup else ""
     where = doc.Badge(f"  on {timing.device}", Tone.DIM)
     line: doc.Line = (doc.Badge(verdict.words.upper(), verdict.tone), together, where)
-    workloads = (block for workload in timing.workloads for block in workload_blocks(workload))
-    return [doc.Section(title, "", (doc.Paragraph(line), *workloads))]
+    workloads = map(workload_entry, timing.workloads)
+    return doc.sections({title: [doc.Paragraph(line), *workloads]})
 
 
-def workload_blocks(timing: WorkloadTiming) -> list[doc.Block]:
+def workload_entry(timing: WorkloadTiming) -> doc.Entry:
     """One workload: the ratio that decides, the floor, what else was measured, and caveats."""
     doubt = Tone.BAD if timing.invalidated else Tone.CAUTION
     head: doc.Line = (
@@ -297,13 +297,13 @@ def workload_blocks(timing: WorkloadTiming) -> list[doc.Block]:
         what, tone = ("void", Tone.BAD) if caveat.invalidates else ("doubt", Tone.CAUTION)
         doubts.append((doc.Badge(f"{what}: {caveat.message}", tone),))
     measured = doc.table(("", ""), rows.values(), anchors=anchors)
-    return [doc.Entry(head, (measured, *doc.paragraphs(*doubts)))]
+    return doc.Entry(head, (measured, *doc.paragraphs(*doubts)))
 
 
 def running_blocks(rounds: Sequence[RoundsTimed]) -> list[doc.Block]:
     """A timing that runs: intervals that narrow."""
     rows = [(r.workload, f"{speedup(r.speedup)}  {r.rounds} pairs") for r in rounds]
-    return [doc.Section("Timing now", "", (doc.table(("", ""), rows),))] if rows else []
+    return doc.sections({"Timing now": [doc.table(("", ""), rows)] if rows else []})
 
 
 # -- energy ----------------------------------------------------------------------------------------

@@ -235,5 +235,5 @@ def _blocks(
         else:
             marks = CaveatMarks.of_timing(timing.workloads)
             parts = timing_blocks(timing, names, marks, found.minimum_detectable)
-        blocks.append(Section(candidate, "", tuple(parts)))
+        blocks.append(Section(candidate, "", parts))
     return blocks

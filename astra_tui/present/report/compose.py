@@ -51,16 +51,15 @@ def compose(session: Session) -> doc.Document:
         where = "on the emulator"
     records = session.contents.records
     start, end = minute(records[0].time), minute(records[-1].time)
-    made = (section(facts) for section in _SECTIONS)
     return doc.Document(
         title=f"{facts.opened.settings.task} {where}",
         subtitle=f"Session {session.folder.resolve().name}, {start} to {end} UTC",
         opening=_opening(facts),
-        sections=tuple(section for section in made if section is not None),
+        sections=[made for section in _SECTIONS if (made := section(facts))],
     )
 
 
-def _opening(facts: Facts) -> tuple[doc.Block, ...]:
+def _opening(facts: Facts) -> list[doc.Block]:
     """The summary: who worked where, its result, and how much of it may be believed."""
     trust, damage = facts.session.trust, facts.session.contents.damage
     lines = [] if trust.whole else [_distrust(trust)]

@@ -31,7 +31,7 @@ def environment_section(facts: Facts) -> doc.Section:
         troubles = (f"{t.where}: {t.message}" for t in facts.state.troubles)
         blocks += doc.paragraphs("What went wrong outside of the kernels:")
         blocks += doc.items(*troubles)
-    return doc.Section("Environment", "environment", tuple(blocks))
+    return doc.Section("Environment", "environment", blocks)
 
 
 def _environment(facts: Facts) -> Iterator[tuple[str, doc.Cell]]:

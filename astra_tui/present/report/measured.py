@@ -37,7 +37,7 @@ _PROTOCOLS = (
 def portfolio_section(facts: Facts) -> doc.Section | None:
     """The winner on each kind of GPU; None where the run had one kind."""
     blocks = portfolio_blocks(facts.state)
-    return doc.Section("Portfolio by device", "portfolio", tuple(blocks)) if blocks else None
+    return doc.Section("Portfolio by device", "portfolio", blocks) if blocks else None
 
 
 def timing_section(facts: Facts) -> doc.Section | None:
@@ -47,7 +47,7 @@ def timing_section(facts: Facts) -> doc.Section | None:
     """
     if not facts.timings:
         return None
-    blocks: list[doc.Block] = [*doc.paragraphs(_PROTOCOLS)]
+    blocks = doc.paragraphs(_PROTOCOLS)
     if not facts.finals:
         ended = "the session ended before that"
         why = ended if facts.state.has_better else "the best is the baseline"
@@ -59,7 +59,7 @@ def timing_section(facts: Facts) -> doc.Section | None:
     if facts.best.shipped is not None:
         blocks += shipped_blocks(facts.best.shipped)
     blocks += roofline_figure(facts)
-    return doc.Section("Times per workload", "times", tuple(blocks))
+    return doc.Section("Times per workload", "times", blocks)
 
 
 def round_timing(facts: Facts, timing: Timing) -> doc.Details:
@@ -70,7 +70,7 @@ def round_timing(facts: Facts, timing: Timing) -> doc.Details:
     cold = cold_table(timing, f"{title}: paired, cold (decides)", names, facts.marks)
     workloads = pluralised(len(timing.workloads), "workload")
     summary = f"{title}: {timing_verdict(timing).words}, {workloads}"
-    return doc.Details(summary, (cold, *other_tables(timing, title, names)))
+    return doc.Details(summary, [cold, *other_tables(timing, title, names)])
 
 
 def caveat_section(facts: Facts) -> doc.Section | None:
@@ -93,7 +93,7 @@ def caveat_section(facts: Facts) -> doc.Section | None:
     anchors = tuple(f"caveat-{number}" for number in range(1, len(rows) + 1))
     columns = ("mark", "kind", "what was seen", "weight", "measurements")
     title = "Reasons not to trust a measurement fully"
-    return doc.Section("Caveats", "caveats", (doc.table(columns, rows, title, anchors=anchors),))
+    return doc.Section("Caveats", "caveats", [doc.table(columns, rows, title, anchors=anchors)])
 
 
 def protocol_table(facts: Facts) -> list[doc.Block]:
@@ -148,7 +148,7 @@ def counters_section(facts: Facts) -> doc.Section | None:
         blocks.append(_workloads(before, after))
         blocks += _wasted(before, "baseline") + _wasted(after, "best")
         blocks += _resources(after)
-    return doc.Section("Counters", "counters", tuple(blocks))
+    return doc.Section("Counters", "counters", blocks)
 
 
 def _workloads(before: Profile, after: Profile) -> doc.Table:
@@ -175,7 +175,7 @@ def _wasted(profile: Profile, name: str) -> list[doc.Block]:
         return []
     found = profile.wasted
     if not found:
-        return [*doc.paragraphs(f"The {name} moves nothing in vain.")]
+        return doc.paragraphs(f"The {name} moves nothing in vain.")
     listed = doc.first([r.describe() for r in found], _MOST_WASTED)
     return [*doc.paragraphs(f"What the {name} moves in vain:"), *doc.items(*listed)]
 
@@ -231,7 +231,7 @@ def checks_section(facts: Facts) -> doc.Section:
     rows = (_check_row(name, version) for name, version in checked)
     blocks = [*doc.paragraphs(_COMPARED), doc.table(columns, rows, "Checks"), *_rulings(checked)]
     blocks += [d for name, version in checked for d in _failures(name, version)]
-    return doc.Section("Tests", "tests", tuple(blocks))
+    return doc.Section("Tests", "tests", blocks)
 
 
 def _check_row(name: str, version: CandidateState) -> doc.Row:
@@ -275,22 +275,21 @@ def _failures(name: str, version: CandidateState) -> list[doc.Block]:
     """What failed, what was left open, and how each workload went at its own size."""
     check, compilation = version.check, version.compilation
     assert check is not None
-    folded: dict[str, list[doc.Block]] = {}
+    blocks: list[doc.Block] = []
     if compilation is not None and not compilation.ok:
         said = diagnostics_blocks(compilation.diagnostics[:_MAX_DIAGNOSTICS])
-        folded[f"{name} does not compile"] = said
+        blocks.append(doc.Details(f"{name} does not compile", said))
     if version.failures:
         title = f"{name}: {pluralised(len(version.failures), 'failed case')}"
-        folded[title] = failures_blocks(version.failures)
-    blocks: list[doc.Block] = [doc.Details(title, tuple(part)) for title, part in folded.items()]
+        blocks.append(doc.Details(title, failures_blocks(version.failures)))
     if check.verdict in (CheckVerdict.INCONCLUSIVE, CheckVerdict.UNSUPPORTED):
         blocks += doc.paragraphs(f"{name}: {check.message}")
     if check.open_conditions:
         title = f"{name}: {pluralised(len(check.open_conditions), 'open condition')}"
-        blocks.append(doc.Details(title, tuple(open_conditions_blocks(check.open_conditions))))
+        blocks.append(doc.Details(title, open_conditions_blocks(check.open_conditions)))
     if check.full_size:
         rows = ((r.workload, doc.badge(r.outcome), r.message, r.extent) for r in check.full_size)
         columns = ("workload", "outcome", "message", "how much ran")
         run = doc.table(columns, rows, f"Workloads of {name} at their own sizes")
-        blocks.append(doc.Details(f"{name}: workloads at their own sizes", (run,)))
+        blocks.append(doc.Details(f"{name}: workloads at their own sizes", [run]))
     return blocks

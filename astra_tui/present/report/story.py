@@ -27,7 +27,7 @@ def story_section(facts: Facts) -> doc.Section:
     blocks = [_overview(facts)] if facts.reported else []
     blocks += [*speedup_figure(facts), *_said(facts)]
     blocks += [_round(facts, r) for r in facts.state.rounds]
-    return doc.Section("Rounds", "rounds", tuple(blocks))
+    return doc.Section("Rounds", "rounds", blocks)
 
 
 def _overview(facts: Facts) -> doc.Block:
@@ -76,10 +76,10 @@ def _round(facts: Facts, round_: RoundState) -> doc.Section:
         blocks.append(doc.Paragraph((doc.Strong("No further plan: "), round_.no_plan)))
     if round_.refused:
         refused = f"Moves that do not apply ({len(round_.refused)})"
-        blocks.append(doc.Details(refused, tuple(doc.items(*round_.refused))))
+        blocks.append(doc.Details(refused, doc.items(*round_.refused)))
     if not round_.closed:
         blocks += doc.paragraphs("The session ended before this round did.")
-    return doc.Section(title, f"round-{round_.number}", tuple(blocks))
+    return doc.Section(title, f"round-{round_.number}", blocks)
 
 
 def _baseline(facts: Facts) -> list[doc.Block]:
@@ -95,14 +95,13 @@ def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
     found = facts.state.reading(round_.base, round_.number)
     if found is None:
         return []
-    blocks: list[doc.Block] = [*doc.paragraphs(f"{found.role} agent, {found.author.describe()}:")]
-    blocks.append(doc.Quote(found.text))
+    blocks = _analysis(found)
     chosen = found.selection
     if chosen is None:
         return blocks
     base = facts.state.candidate(round_.base)
     blocks += doc.items(
-        *(told[0].upper() + told[1:] for told in words.selection_words(chosen)),
+        *map(_capitalised, words.selection_words(chosen)),
         *(_evidence(observation, base) for observation in chosen.evidence),
     )
     for one in chosen.measured:
@@ -110,22 +109,28 @@ def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
             told: doc.Block = doc.Quote(_read(facts, one.answer))
         except UserError as error:
             told = doc.Paragraph((f"It cannot be shown: {error.message}.",))
-        blocks.append(doc.Details(one.describe(), (told,)))
+        blocks.append(doc.Details(one.describe(), [told]))
     return blocks
+
+
+def _capitalised(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _analysis(given: events.AnalysisGiven) -> list[doc.Block]:
+    who = f"{given.role} agent, {given.author.describe()}:"
+    return [*doc.paragraphs(who), doc.Quote(given.text)]
 
 
 def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
     blocks: list[doc.Block] = [*_plan(facts, entry)]
     taken = facts.state.decisions_of(entry.round.number, entry.proposal.index)
-    said = map(words.decision_words, taken)
-    blocks += doc.items(*(f"{each[0].upper()}{each[1:]}" for each in said))
+    blocks += doc.items(*(_capitalised(words.decision_words(each)) for each in taken))
     blocks += [*_attempts(entry), *_verdict(entry), _prediction(facts, entry)]
     if entry.candidate is not None:
         for analysis in entry.candidate.analyses:
-            if analysis.role == Role.PROFILING:  # The round that stands on it begins with it.
-                continue
-            blocks += doc.paragraphs(f"{analysis.role} agent, {analysis.author.describe()}:")
-            blocks.append(doc.Quote(analysis.text))
+            if analysis.role != Role.PROFILING:  # The round that stands on it begins with it.
+                blocks += _analysis(analysis)
         own = [t.timing for t in entry.candidate.timings if not t.final]
         blocks += [round_timing(facts, timing) for timing in own]
     return blocks
@@ -173,12 +178,10 @@ def _verdict(entry: ReportedProposal) -> list[doc.Block]:
     told += (", the new best" if entry.became_best else where,)
     reasons = verdict.reasons if verdict else ()
     shown, more = reasons[:_SHOWN_REASONS], reasons[_SHOWN_REASONS:]
-    blocks: list[doc.Block] = [
-        *doc.paragraphs((*told, f": {'; '.join(shown)}.") if shown else told)
-    ]
+    blocks = doc.paragraphs((*told, f": {'; '.join(shown)}.") if shown else told)
     if more:
         further = pluralised(len(more), "further reason")
-        blocks.append(doc.Details(further, tuple(doc.items(*more))))
+        blocks.append(doc.Details(further, doc.items(*more)))
     return blocks
 
 
@@ -239,7 +242,7 @@ def sources_section(facts: Facts) -> doc.Section:
     else:
         blocks += doc.paragraphs("The best is the baseline: nothing changed.")
     blocks.append(_whole(facts, "baseline", first))
-    return doc.Section("Sources", "sources", tuple(blocks))
+    return doc.Section("Sources", "sources", blocks)
 
 
 def _change(facts: Facts, old: str, new: str) -> doc.Block:
