@@ -95,12 +95,12 @@ def fetch_upstream(task: KernelTask) -> HeaderTree | None:
         return None
     from astra_tui import plain
     from astra_tui.lab.upstream import must_fetch, task_headers
-    from astra_tui.plain.output import steps
+    from astra_tui.plain.output import Steps
 
     package = must_fetch(task)
     if package is None:
         return task_headers(task)
     count = len(task.upstream.files)
     plain.note(f"fetching {package} ({package.file}) for {count} upstream files of {task.name}")
-    with steps() as shown:
+    with Steps() as shown:
         return task_headers(task, progress=shown.begin(f"fetching {package}"))

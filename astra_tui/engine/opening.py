@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -53,12 +52,7 @@ class OpenRun(AbstractContextManager["OpenRun"]):
         """What earlier runs of the session recorded."""
         return tuple(record.event for record in self._session.journal.found.records)
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._session.journal.close()
         self._workers.close()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from types import TracebackType
 
 from astra_tui.llm import wire_chat, wire_responses
 from astra_tui.llm.connection import Connection
@@ -50,12 +49,7 @@ class OpenAILLM:
     async def __aenter__(self) -> OpenAILLM:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

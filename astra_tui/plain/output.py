@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import msgspec
 
@@ -83,6 +83,12 @@ class LiveLine:
         else:
             note(otherwise or live)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
     def clear(self) -> None:
         """Removes the live line."""
         if self._live:
@@ -96,7 +102,6 @@ class LiveLine:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """Progress on stderr; what it gives is called for each case."""
-    line = LiveLine(_PROGRESS_SECONDS)
     started, done = time.monotonic(), 0
 
     def advance() -> None:
@@ -105,24 +110,12 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
         cases = f"{done}/{max(done, total)} cases"
         line.show(f"{cases}  {what}", f"{what}: {cases}, {time.monotonic() - started:.0f} s")
 
-    try:
+    with LiveLine(_PROGRESS_SECONDS) as line:
         yield advance
-    finally:
-        line.clear()
-
-
-@contextmanager
-def steps() -> Iterator[Steps]:
-    """The steps of a command on stderr."""
-    shown = Steps()
-    try:
-        yield shown
-    finally:
-        shown.clear()
 
 
 class Steps(LiveLine):
-    """Told what is being done, and how many bytes of it have arrived."""
+    """The steps of a command on stderr: what is being done, and how many bytes of it arrived."""
 
     def __init__(self) -> None:
         super().__init__(_STEP_SECONDS)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from astra_tui.model.timing import Ratio, mean_ratio
+from astra_tui.model.timing import Ratio
 
 
 def count(value: int) -> str:
@@ -54,16 +54,6 @@ def speedup(found: Ratio) -> str:
     if not math.isfinite(found.high):
         return ratio(found.value)
     return f"{ratio(found.value)} [{ratio(found.low, '')}, {ratio(found.high, '')}]"
-
-
-def geometric_mean(
-    ratios: Sequence[float | None], weights: Sequence[float] | None = None
-) -> float | None:
-    """The mean of speedups; None unless all of them are known, positive and finite."""
-    known = [r for r in ratios if r is not None and 0 < r < math.inf]
-    if not known or len(known) < len(ratios):
-        return None
-    return mean_ratio(known, weights)
 
 
 def percent(share: float, decimals: int = 0) -> str:
@@ -122,7 +112,13 @@ def minute(timestamp: str) -> str:
 def age(timestamp: str, now: datetime) -> str:
     """How long ago a UTC timestamp is, as in "3 h"; empty where it is none."""
     then = _moment(timestamp)
-    return "" if then is None else next(_ages((now - then).total_seconds()))
+    if then is None:
+        return ""
+    minutes = (now - then).total_seconds() // 60
+    for least, size, unit in ((2 * 1440, 1440, "d"), (60, 60, "h"), (1, 1, "min")):
+        if minutes >= least:
+            return f"{int(minutes // size)} {unit}"
+    return "now"
 
 
 def size(bytes_: float) -> str:
@@ -149,15 +145,6 @@ def _moment(timestamp: str) -> datetime | None:
     except ValueError:
         return None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-
-
-def _ages(value: float) -> Iterator[str]:
-    if value < 60:
-        yield "now"
-    for scale, most, unit in ((60, 60, "min"), (3600, 48, "h")):
-        if value < scale * most:
-            yield f"{int(value // scale)} {unit}"
-    yield f"{int(value // 86400)} d"
 
 
 def _finite(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from astra_tui.model.timing import (
     Timing,
     WorkloadTiming,
     mean_name,
+    mean_ratio,
 )
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTimes
 from astra_tui.present import document as doc
@@ -55,7 +57,7 @@ _PROTOCOLS = {
 def circumstances_blocks(where: str, checks: Sequence[str], protocol: str) -> list[doc.Block]:
     """On what and how it was measured, and what was checked before."""
     checked = f"checked on the GPU: {'; '.join(checks)}"
-    return [*doc.paragraphs(where, checked, _PROTOCOLS[protocol])]
+    return doc.paragraphs(where, checked, _PROTOCOLS[protocol])
 
 
 class CaveatMarks:
@@ -232,9 +234,12 @@ def _paper_ratio(timing: WorkloadTiming) -> float | None:
     return paper.speedup if paper and paper.candidate_us else None
 
 
-def _mean(ratios: Iterable[float | None], weights: Sequence[float]) -> doc.Cell:
-    mean = numbers.geometric_mean(tuple(ratios), weights)
-    return None if mean is None else doc.number(mean, ratio)
+def _mean(speedups: Iterable[float | None], weights: Sequence[float]) -> doc.Cell:
+    """Their geometric mean; nothing unless all of them are known, positive and finite."""
+    found = list(speedups)
+    known = [s for s in found if s is not None and 0 < s < math.inf]
+    is_whole = known and len(known) == len(found)
+    return doc.number(mean_ratio(known, weights), ratio) if is_whole else None
 
 
 def _circumstances(timing: Timing) -> str:
@@ -339,7 +344,7 @@ def shipped_blocks(shipped: ShippedTimes) -> list[doc.Block]:
     """The best against the fastest shipped kernel of each shape, and what was not timed."""
     told = shipped_words(shipped)
     headline = doc.Badge(f"best {told.words}", told.tone)
-    blocks: list[doc.Block] = [*doc.paragraphs((headline,), _SHIPPED_PROTOCOL)]
+    blocks = doc.paragraphs((headline,), _SHIPPED_PROTOCOL)
     if shipped.times is not None:
         blocks.append(_compared_table(shipped.times.shapes, BEST, shipped.speedup))
     lacking = shipped.not_timed.items()
@@ -403,23 +408,23 @@ def portfolio_blocks(state: SessionState) -> list[doc.Block]:
     """The winner on each kind of GPU, where a run had several; a mean over them means nothing."""
     if not any(known.winner for known in state.kinds.values()) or state.opened is None:
         return []
-    own = [t.timing for t in final_timings(state) if t.beside == BASELINE]
-    told = best_of(state) if not own else timing_verdict(own[0])
-    rows: list[doc.Row] = [_portfolio_row(state.gpu_name, state.best, own, told, "decides rounds")]
+    own = next((t.timing for t in final_timings(state) if t.beside == BASELINE), None)
+    why = "decides rounds"
+    rows = [_portfolio_row(state.gpu_name, state.best, own, best_of(state), why)]
     for kind, known in state.kinds.items():
         if known.winner:
             timing = known.timing(known.winner, state.opened.baseline, final=True)
-            timings = [timing] if timing is not None else []
             told = kind_winner(state, kind)
-            rows.append(_portfolio_row(kind, known.winner, timings, told, known.reason))
+            rows.append(_portfolio_row(kind, known.winner, timing, told, known.reason))
     columns = "kind of GPU", "winner", "speedup", "measured on", "why"
     table = doc.table(columns, rows, "Winners by kind of GPU, each against baseline.cu there")
     return [table, *doc.paragraphs(PORTFOLIO)]
 
 
 def _portfolio_row(
-    kind: str, winner: str, timings: Sequence[Timing], told: Phrase, why: str
+    kind: str, winner: str, timing: Timing | None, told: Phrase, why: str
 ) -> doc.Row:
-    speedup_: doc.Cell = doc.speedup_line(timings[0].speedup) if timings else doc.Badge(*told)
-    uuid = timings[0].uuid if timings else ""
-    return kind, doc.Code(short(winner)), speedup_, uuid[:12], why
+    """`told` says how good the winner is where it was not timed."""
+    if timing is None:
+        return kind, doc.Code(short(winner)), doc.Badge(*told), "", why
+    return kind, doc.Code(short(winner)), doc.speedup_line(timing.speedup), timing.uuid[:12], why

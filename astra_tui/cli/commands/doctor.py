@@ -30,11 +30,11 @@ def run(options: Options) -> int:
     """Prints all probes, in lines or as JSON."""
     from astra_tui.cli.json_answers import DoctorAnswer
     from astra_tui.lab.doctor import examine
-    from astra_tui.plain.output import steps
+    from astra_tui.plain.output import Steps
     from astra_tui.present.outcomes import doctor_blocks, lacking_probes
 
     probes: list[Probe] = []
-    with steps() as shown:
+    with Steps() as shown:
         for probe in chain(examine(), _endpoint(options)):
             probes.append(probe)
             shown.begin(f"tried {probe.name}: {probe.health.value}")

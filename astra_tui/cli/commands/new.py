@@ -69,12 +69,12 @@ def run(options: Options) -> int:
     from astra_tui.cli.screen import choices_for_screen, show_draft
     from astra_tui.drafting.answers import located
     from astra_tui.lab.source_tree import KernelNotNamed
-    from astra_tui.plain.output import steps
+    from astra_tui.plain.output import Steps
     from astra_tui.present.tasks import draft_blocks
 
     folder = Path(options.folder)
     screen = choices_for_screen(options) if options.ask and not options.json else None
-    with steps() as shown:
+    with Steps() as shown:
         try:
             drafting = Drafting(folder, _answers(options), shown.begin)
             if options.ask:

@@ -93,10 +93,10 @@ def _sources(task: KernelTask, named: Sequence[str]) -> Sources:
 def _shipped(task: KernelTask, opened: OpenGpu) -> list[Shipped | NotBuilt]:
     from astra_tui.lab.yardsticks import NotBuilt, open_yardstick
     from astra_tui.model.task.yardstick import load_yardsticks
-    from astra_tui.plain.output import steps
+    from astra_tui.plain.output import Steps
 
     found = []
-    with steps() as shown:
+    with Steps() as shown:
         for yardstick in load_yardsticks(task):
             progress = shown.begin(f"opening {yardstick.package}")
             arch = opened.gpu.facts.arch
@@ -290,10 +290,10 @@ def _updated(
 ) -> Iterator[YardstickEntry]:
     """Every entry with the result of opening its yardstick, and newer versions in the index."""
     from astra_tui.cli.devices import open_compiler
-    from astra_tui.plain.output import steps
+    from astra_tui.plain.output import Steps
 
     newer = {pin: _newer(packages, pin) for pin in {y.package for _, y in found}}
-    with open_compiler() as compiler, steps() as shown:
+    with open_compiler() as compiler, Steps() as shown:
         for (task, yardstick), entry in zip(found, entries, strict=True):
             yield msgspec.structs.replace(
                 _opened(task, yardstick, entry, compiler, packages, shown),

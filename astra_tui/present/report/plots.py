@@ -59,6 +59,12 @@ def log_ticks(values: Sequence[float]) -> list[float]:
     return sorted({float(f"{low * (high / low) ** (i / 4):.3g}") for i in range(5)})
 
 
+def _labels(values: Sequence[float]) -> tuple[list[float], list[str]]:
+    """Where the labels of a logarithmic axis are, and what they say."""
+    ticks = log_ticks(values)
+    return [math.log(t) for t in ticks], [f"{t:.6g}" for t in ticks]
+
+
 @dataclass(frozen=True)
 class _Point:
     """A version that was tried; `kept` says whether the next round built on it."""
@@ -112,12 +118,15 @@ class _Plot:
 
     def height(self, values: Sequence[float]) -> tuple[float, float]:
         """A logarithmic axis up the left side that holds these values; its ends as logarithms."""
-        ticks = log_ticks(values)
         low, high = math.log(min(values)), math.log(max(values))
         room = max(0.1 * (high - low), 0.02)
-        self.graph.yticks([math.log(t) for t in ticks], [f"{t:.6g}" for t in ticks])
+        self.graph.yticks(*_labels(values))
         self.graph.yrange(low - room, high + 2 * room)
         return low - room, high + 2 * room
+
+    def figure(self, title: str, description: str) -> list[Block]:
+        """The drawing as a part of a document."""
+        return [Figure(title, description, self.svg(title, description))]
 
     def svg(self, title: str, description: str) -> str:
         """The drawing for a page, which says aloud what it shows."""
@@ -169,7 +178,7 @@ def speedup_figure(facts: Facts) -> list[Block]:
     )
     if facts.finals:
         description += " After the rule: the best candidate, measured again."
-    return [Figure(title, description, _speedups(points, title, description))]
+    return _speedups(points).figure(title, description)
 
 
 def _ends(found: Ratio | None) -> list[float]:
@@ -178,7 +187,7 @@ def _ends(found: Ratio | None) -> list[float]:
     return [value for value in ends if is_plottable(value)]
 
 
-def _speedups(points: Sequence[_Point], title: str, description: str) -> str:
+def _speedups(points: Sequence[_Point]) -> _Plot:
     finals = sum(p.is_final for p in points)
     width = min(max(720, 30 * len(points)), _WIDEST) + 60 * finals
     plot = _Plot("speedups", width, 300)
@@ -201,7 +210,7 @@ def _speedups(points: Sequence[_Point], title: str, description: str) -> str:
         told = f"{point.title}, {numbers.speedup(found)}"
         plot.mark(x, y, sign_of(point.tone), _COLOURS[point.tone], told)
         plot.text(x, y + 0.08 * (high - low), numbers.ratio(found.value))
-    return plot.svg(title, description)
+    return plot
 
 
 # -- counters --------------------------------------------------------------------------------------
@@ -231,7 +240,8 @@ def counters_figure(facts: Facts) -> list[Block]:
         f"1 is less work. The line follows the best. {_LEGEND}."
     )
     known = [max(r, _SMALLEST) for found in ratios.values() for r in found if r is not None]
-    panels = (_counter(name, points, found, known, description) for name, found in ratios.items())
+    plots = {name: _counter(name, points, found, known) for name, found in ratios.items()}
+    panels = (plot.svg(name.replace("_", " "), description) for name, plot in plots.items())
     return [Figure(title, description, f'<div class="panels">{"".join(panels)}</div>')]
 
 
@@ -240,14 +250,12 @@ def _counter(
     points: Sequence[_Point],
     found: Sequence[float | None],
     known: Sequence[float],
-    description: str,
-) -> str:
-    title = name.replace("_", " ")
+) -> _Plot:
     width = min(max(360, 16 * len(points)), _WIDEST)
     plot = _Plot(f"counter-{name}", width, 190)
     plot.rounds(points, width - 50)
     low, _ = plot.height(known)
-    plot.graph.title(title)
+    plot.graph.title(name.replace("_", " "))
     heights = [None if r is None else math.log(max(r, _SMALLEST)) for r in found]
     best = [(x, y) for x, y in enumerate(heights) if points[x].kept and y is not None]
     best.append((len(points) - 1, best[-1][1]))
@@ -259,7 +267,7 @@ def _counter(
         else:
             told = f"{point.title}: {ratio:.4f} of the baseline's"
             plot.mark(x, y, sign_of(point.tone), _COLOURS[point.tone], told)
-    return plot.svg(title, description)
+    return plot
 
 
 # -- times against the floor -----------------------------------------------------------------------
@@ -287,7 +295,7 @@ def roofline_figure(facts: Facts) -> list[Block]:
         "empty launch and a copy of the compulsory bytes, both measured on this GPU; ▲ the best "
         f"candidate; {others}. At the right: the share of the floor that the best reaches."
     )
-    return [Figure(title, description, _roofline(rows, title, description))]
+    return _roofline(rows).figure(title, description)
 
 
 _OTHERS = {sign_of(tone): _COLOURS[tone] for tone in (Tone.CAUTION, Tone.PLAIN)}
@@ -299,9 +307,7 @@ def _others(timings: dict[str, Timing], workload: str) -> dict[str, float]:
     return {n: w.cold.base_us for n, w in found if w.workload == workload}
 
 
-def _roofline(
-    rows: dict[str, tuple[float, float, dict[str, float]]], title: str, description: str
-) -> str:
+def _roofline(rows: dict[str, tuple[float, float, dict[str, float]]]) -> _Plot:
     plot = _Plot("roofline", 760, 90 + 34 * len(rows))
     known = [
         time
@@ -309,12 +315,11 @@ def _roofline(
         for time in (floor, best, *others.values())
         if is_plottable(time)
     ]
-    ticks = log_ticks(known)
     low, high = math.log(min(known)), math.log(max(known))
     room = max(high - low, 0.05)
     end = high + 0.1 * room
     plot.graph.css(_STYLE + f"Graph.GridX {{ color: {_RULE}; stroke: solid; stroke_width: 1; }}")
-    plot.graph.xticks([math.log(t) for t in ticks], [f"{t:.6g}" for t in ticks])
+    plot.graph.xticks(*_labels(known))
     plot.graph.xrange(low - 0.08 * room, end + 0.08 * room)
     plot.graph.yticks([-i for i in range(len(rows))], [inline(n, 20) for n in rows])
     plot.graph.yrange(-len(rows) + 0.4, 1.1)
@@ -331,4 +336,4 @@ def _roofline(
                 plot.mark(math.log(us), -at, sign, colour, told)
         plot.mark(math.log(best), -at, "▲", _INK, told)
         plot.text(end, -at, numbers.percent(floor / best))
-    return plot.svg(title, description)
+    return plot
