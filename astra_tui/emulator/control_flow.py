@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from astra_tui.emulator.step import NO_SLOTS, Flow, Step
+from astra_tui.model.dominators import immediate_dominators, reverse_postorder
 
 CONTROL = frozenset({Flow.BRANCH, Flow.TABLE, Flow.EXIT})
 """The flows of steps that may send threads elsewhere."""
@@ -41,55 +42,12 @@ class ControlFlow:
         return found
 
     def _post_dominators(self) -> dict[int, int]:
-        """The immediate post-dominator of each instruction that can reach the end.
-
-        The iterative algorithm of Cooper, Harvey and Kennedy, on the reversed graph.
-        """
+        """The immediate post-dominator of each instruction that can reach the end."""
         before: list[list[int]] = [[] for _ in range(self.end + 1)]
         for index, following in enumerate(self.following):
             for after in following:
                 before[after].append(index)
-        order = _post_order(self.end, before)
-        number = {node: n for n, node in enumerate(order)}
-        found = {self.end: self.end}
-        changed = True
-        while changed:
-            changed = False
-            for node in reversed(order[:-1]):
-                known = [a for a in self.following[node] if a in found]
-                meets = known[0]
-                for other in known[1:]:
-                    meets = _meet(meets, other, found, number)
-                if found.get(node) != meets:
-                    found[node] = meets
-                    changed = True
-        return found
-
-
-def _meet(a: int, b: int, found: dict[int, int], number: dict[int, int]) -> int:
-    while a != b:
-        while number[a] < number[b]:
-            a = found[a]
-        while number[b] < number[a]:
-            b = found[b]
-    return a
-
-
-def _post_order(start: int, edges: list[list[int]]) -> list[int]:
-    order: list[int] = []
-    seen = {start}
-    stack: list[tuple[int, Iterator[int]]] = [(start, iter(edges[start]))]
-    while stack:
-        node, rest = stack[-1]
-        for following in rest:
-            if following not in seen:
-                seen.add(following)
-                stack.append((following, iter(edges[following])))
-                break
-        else:
-            stack.pop()
-            order.append(node)
-    return order
+        return immediate_dominators(reverse_postorder(self.end, before), self.following)
 
 
 def steps_after(index: int, step: Step, end: int) -> Iterable[int]:

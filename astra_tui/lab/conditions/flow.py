@@ -19,6 +19,7 @@ from astra_tui.emulator.ptx.module import (
     Symbol,
     Vector,
 )
+from astra_tui.model.dominators import immediate_dominators, reverse_postorder
 
 _LEAVES = {"ret", "exit", "trap"}
 
@@ -135,35 +136,10 @@ class ControlFlowGraph:
 
     def _dominators(self) -> list[int]:
         """The nearest block that each block can be reached through only; -1 for none."""
-        order = self._reverse_postorder()
-        position = {b: n for n, b in enumerate(order)}
-        idom = [-1] * len(self.blocks)
-        idom[0] = 0
-        changed = True
-        while changed:
-            changed = False
-            for block in order[1:]:
-                new = -1
-                for edge in self.blocks[block].into:
-                    if edge.source in position and idom[edge.source] >= 0:
-                        new = edge.source if new < 0 else _meet(new, edge.source, idom, position)
-                if new != idom[block]:
-                    idom[block], changed = new, True
-        return idom
-
-    def _reverse_postorder(self) -> list[int]:
-        seen, order = {0}, []
-        stack = [(0, iter(self.blocks[0].out))]
-        while stack:
-            block, edges = stack[-1]
-            edge = next((e for e in edges if e.target not in seen), None)
-            if edge is None:
-                order.append(block)
-                stack.pop()
-            else:
-                seen.add(edge.target)
-                stack.append((edge.target, iter(self.blocks[edge.target].out)))
-        return order[::-1]
+        after = [[edge.target for edge in block.out] for block in self.blocks]
+        before = [[edge.source for edge in block.into] for block in self.blocks]
+        found = immediate_dominators(reverse_postorder(0, after), before)
+        return [found.get(block, -1) for block in range(len(self.blocks))]
 
     def dominates(self, above: int, block: int) -> bool:
         """Whether a block can be reached through another one only."""
@@ -241,15 +217,6 @@ def _resolved(value: Value) -> Value:
     while isinstance(value, Phi) and value.same_as is not None:
         value = value.same_as
     return value
-
-
-def _meet(a: int, b: int, idom: list[int], position: dict[int, int]) -> int:
-    while a != b:
-        while position[a] > position[b]:
-            a = idom[a]
-        while position[b] > position[a]:
-            b = idom[b]
-    return a
 
 
 _WRITES_NOTHING = {

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_tui.lab.explain.sass.listing import RawFunction, RawInstruction
+from astra_tui.model.dominators import immediate_dominators, reverse_postorder
 
 _JUMPS = {"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"}
 _ENDS = {"EXIT", "RET", "KILL", "RTT", "BPT"}
@@ -103,63 +104,18 @@ def _may_fall_through(instruction: RawInstruction) -> bool:
 def _routine(
     root: int, code: Sequence[RawInstruction], targets: Sequence[tuple[int, ...]], graph: Graph
 ) -> _Routine:
-    order = _reverse_postorder(root, graph)
+    order = reverse_postorder(root, graph)
     before: dict[int, list[int]] = {node: [] for node in order}
     for node in order:
         for successor in graph[node]:
             before[successor].append(node)
-    dominators = _immediate_dominators(root, order, before)
+    dominators = immediate_dominators(order, before)
     depths = dict.fromkeys(order, 0)
     for members in _loops(order, graph, before, dominators):
         for member in members:
             depths[member] += 1
     calls = tuple((i, t) for i in order if base(code[i]) == _CALL for t in targets[i])
     return _Routine(depths, calls)
-
-
-def _reverse_postorder(root: int, graph: Graph) -> list[int]:
-    finished: list[int] = []
-    seen = {root}
-    stack = [(root, iter(graph[root]))]
-    while stack:
-        node, successors = stack[-1]
-        fresh = next((s for s in successors if s not in seen), None)
-        if fresh is None:
-            finished.append(node)
-            stack.pop()
-        else:
-            seen.add(fresh)
-            stack.append((fresh, iter(graph[fresh])))
-    return finished[::-1]
-
-
-def _immediate_dominators(
-    root: int, order: Sequence[int], before: Mapping[int, Iterable[int]]
-) -> Mapping[int, int]:
-    """Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm (2001), figure 3."""
-    rank = {node: i for i, node in enumerate(order)}
-    found = {root: root}
-    changed = True
-    while changed:
-        changed = False
-        for node in order[1:]:
-            known = [p for p in before[node] if p in found]
-            nearest = known[0]
-            for other in known[1:]:
-                nearest = _meet(nearest, other, found, rank)
-            if found.get(node) != nearest:
-                found[node] = nearest
-                changed = True
-    return found
-
-
-def _meet(a: int, b: int, found: Mapping[int, int], rank: Mapping[int, int]) -> int:
-    while a != b:
-        while rank[a] > rank[b]:
-            a = found[a]
-        while rank[b] > rank[a]:
-            b = found[b]
-    return a
 
 
 def _loops(
@@ -196,7 +152,7 @@ def _add_reaching(members: set[int], node: int, before: Mapping[int, Iterable[in
 def _call_depths(routines: Mapping[int, _Routine]) -> Mapping[int, int]:
     """For each root, the depth of the deepest call of it; a recursive call adds nothing."""
     called = {root: tuple(t for _, t in r.calls) for root, r in routines.items()}
-    order = _reverse_postorder(0, called)
+    order = reverse_postorder(0, called)
     rank = {root: i for i, root in enumerate(order)}
     deepest = dict.fromkeys(routines, 0)
     for root in order:
