@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from astra_tui import plain
+from astra_tui.cli.click_command import Options
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.state import SessionState
 from astra_tui.model.task import KernelTask, bundled, find_task, list_tasks, load_task
 from astra_tui.model.task.table import TaskError
 from astra_tui.sessions.journal_reader import journal_path
-from astra_tui.sessions.store import DEFAULT_FOLDER, find_session, sessions_folder
+from astra_tui.sessions.store import DEFAULT_FOLDER, find_session, list_sessions, sessions_folder
+
+if TYPE_CHECKING:
+    from astra_tui.export import Winner
+    from astra_tui.sessions.integrity import Session
 
 
 def saved_session(name: str | None, configured: str | None = None) -> Path:
@@ -26,6 +33,45 @@ def saved_session(name: str | None, configured: str | None = None) -> Path:
     if journal_path(shipped / name).is_file() and not journal_path(root / name).is_file():
         return shipped / name
     return find_session(name, root)
+
+
+def print_sessions(options: Options, *others: Path) -> None:
+    """A table of the sessions in the folder of `--sessions` and in others, or JSON.
+
+    Damage of a journal is reported on stderr.
+    """
+    from astra_tui.cli.json_answers import SessionsAnswer
+    from astra_tui.present.sessions import session_entry, sessions_blocks
+
+    root = sessions_folder(options.sessions)
+    found = [s for folder in (*others, root) for s in list_sessions(folder, session_entry)]
+    unique = tuple({Path(s.folder).resolve(): s for s in found}.values())
+    if options.json:
+        plain.print_json(SessionsAnswer(str(root), unique))
+    elif unique:
+        plain.print_blocks(sessions_blocks(unique))
+        for entry in unique:
+            for damage in entry.damage:
+                plain.note(f"{entry.name}: {damage}")
+    else:
+        plain.note(f"{root} holds no sessions; begin one with: astra-tui run TASK")
+
+
+def open_winner(options: Options, what: str) -> tuple[Session, Winner, KernelTask]:
+    """A saved session, its best candidate and its task on this machine, as flags name them.
+
+    `what` is made of it, and has to say so where the session is not whole. Raises UserError.
+    """
+    from astra_tui.export import find_winner
+    from astra_tui.sessions.integrity import read_session
+
+    folder = saved_session(options.session, options.sessions)
+    session = read_session(folder)
+    winner = find_winner(session, options.candidate, allow_altered=options.allow_altered)
+    if not session.trust.whole:
+        plain.note(f"the session is {session.trust.describe()}; the {what} says so")
+    _, task = local_task(session.state, folder, options.task, trust=options.trust)
+    return session, winner, task
 
 
 def _newest(root: Path) -> Path:

@@ -50,19 +50,12 @@ from astra_tui.model.settings import check_device_name
 def run(options: Options) -> int:
     """Writes the adapter and says what was checked; 1 where a check failed: nothing is left."""
     from astra_tui.cli.devices import open_compiler
-    from astra_tui.cli.session_lookup import local_task, saved_session
-    from astra_tui.export import find_winner
+    from astra_tui.cli.session_lookup import open_winner
     from astra_tui.export.exporting import open_exporter, write_dossier
     from astra_tui.present.outcomes import delivery_blocks
-    from astra_tui.sessions.integrity import read_session
 
     check_device_name(options.device)
-    folder = saved_session(options.session, options.sessions)
-    session = read_session(folder)
-    winner = find_winner(session, options.candidate, allow_altered=options.allow_altered)
-    if not session.trust.whole:
-        plain.note(f"the session is {session.trust.describe()}; the adapter says so")
-    _, task = local_task(session.state, folder, options.task, trust=options.trust)
+    session, winner, task = open_winner(options, "adapter")
     to = Framework(options.framework)
     out = Path(options.out) if options.out else Path(f"{task.name}-for-{to.value}")
     if options.dossier:

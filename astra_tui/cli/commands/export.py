@@ -42,18 +42,11 @@ if TYPE_CHECKING:
 )
 def run(options: Options) -> int:
     """Writes the export and says what was checked; 1 where a check failed, and nothing is left."""
-    from astra_tui.cli.session_lookup import local_task, saved_session
-    from astra_tui.export import find_winner
+    from astra_tui.cli.session_lookup import open_winner
     from astra_tui.present.outcomes import export_blocks
-    from astra_tui.sessions.integrity import read_session
 
     check_device_name(options.device)
-    folder = saved_session(options.session, options.sessions)
-    session = read_session(folder)
-    winner = find_winner(session, options.candidate, allow_altered=options.allow_altered)
-    if not session.trust.whole:
-        plain.note(f"the session is {session.trust.describe()}; the export says so")
-    _, task = local_task(session.state, folder, options.task, trust=options.trust)
+    _, winner, task = open_winner(options, "export")
     to = Format(options.format)
     out = Path(options.out) if options.out else _new_folder(task, to)
     report = _export(winner, task, to, out, options)

@@ -62,38 +62,17 @@ def replay_speed(text: str) -> float:
 )
 def run(options: Options) -> int:
     """Opens the screen, or prints lines; without a session it lists what can be replayed."""
-    from astra_tui.cli.session_lookup import saved_session
+    from astra_tui.cli.session_lookup import print_sessions, saved_session
+    from astra_tui.model.task import bundled
+    from astra_tui.sessions.store import DEFAULT_FOLDER
 
     if options.session is None:
-        return _list(options)
+        print_sessions(options, bundled(DEFAULT_FOLDER))
+        return ExitCode.OK
     folder = saved_session(options.session, options.sessions)
     if not (options.headless or options.json) and (code := _on_screen(options, folder)) is not None:
         return code
     return _print(options, folder)
-
-
-def _list(options: Options) -> int:
-    from astra_tui.cli.json_answers import SessionsAnswer
-    from astra_tui.model.task import bundled
-    from astra_tui.present.sessions import session_entry, sessions_blocks
-    from astra_tui.sessions.store import DEFAULT_FOLDER, list_sessions, sessions_folder
-
-    root = sessions_folder(options.sessions)
-    found = [
-        *list_sessions(bundled(DEFAULT_FOLDER), session_entry),
-        *list_sessions(root, session_entry),
-    ]
-    unique = list({Path(s.folder).resolve(): s for s in found}.values())
-    if options.json:
-        plain.print_json(SessionsAnswer(str(root), tuple(unique)))
-    elif unique:
-        plain.print_blocks(sessions_blocks(unique))
-        for entry in unique:
-            for damage in entry.damage:
-                plain.note(f"{entry.name}: {damage}")
-    else:
-        plain.note(f"{root} holds no sessions; begin one with: astra-tui run TASK")
-    return ExitCode.OK
 
 
 def _on_screen(options: Options, folder: Path) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from astra_tui import plain
 from astra_tui.cli.click_command import Options, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import JSON
@@ -16,19 +15,7 @@ from astra_tui.cli.flags import JSON
 )
 def run(options: Options) -> int:
     """Prints a table, or JSON. Damage is not an error of this command."""
-    from astra_tui.cli.json_answers import SessionsAnswer
-    from astra_tui.present.sessions import session_entry, sessions_blocks
-    from astra_tui.sessions.store import list_sessions, sessions_folder
+    from astra_tui.cli.session_lookup import print_sessions
 
-    root = sessions_folder(options.sessions)
-    found = list_sessions(root, session_entry)
-    if options.json:
-        plain.print_json(SessionsAnswer(str(root), tuple(found)))
-    elif found:
-        plain.print_blocks(sessions_blocks(found))
-        for entry in found:
-            for damage in entry.damage:
-                plain.note(f"{entry.name}: {damage}")
-    else:
-        plain.note(f"{root} holds no sessions; begin one with: astra-tui run TASK")
+    print_sessions(options)
     return ExitCode.OK
