@@ -108,10 +108,9 @@ class Choices(msgspec.Struct, frozen=True):
 _TYPES = get_type_hints(Choices, include_extras=True)
 
 
-def read_choices(options: Options, environment: Mapping[str, str] | None = None) -> Choices:
+def read_choices(options: Options) -> Choices:
     """Flags before environment before file. Raises UserError that names the culprit."""
-    variables = os.environ if environment is None else environment
-    chosen = {**_from_file(options.config), **_from_environment(variables), **_from_flags(options)}
+    chosen = {**_from_file(options.config), **_from_environment(os.environ), **_from_flags(options)}
     return Choices(**chosen)
 
 

@@ -131,10 +131,6 @@ class Decoder:
                 return frozenset((self.slot(name),))
         return NO_SLOTS
 
-    def register_size(self, name: str) -> int:
-        """Bytes of a register."""
-        return self.slot_dtypes[self.slot(name)].itemsize
-
     def read(self, operand: Operand, kind: str) -> Reader:
         """A function that reads an operand as a PTX type."""
         dtype = DTYPES[kind]

@@ -42,9 +42,9 @@ def patch_text(winner: Winner, name: str) -> str:
     return mark + unified_patch(winner.baseline, winner.text)
 
 
-def unified_patch(old: str, new: str, file: str = BASELINE) -> str:
+def unified_patch(old: str, new: str) -> str:
     """A diff that git and unidiff read; lines end at line feeds only, as git has it."""
-    lines = difflib.unified_diff(_lines(old), _lines(new), f"a/{file}", f"b/{file}")
+    lines = difflib.unified_diff(_lines(old), _lines(new), f"a/{BASELINE}", f"b/{BASELINE}")
     return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}" for line in lines)
 
 

@@ -66,11 +66,11 @@ def must_fetch(task: KernelTask, packages: Packages | None = None) -> Pin | None
     return None if has else upstream.package
 
 
-def included_texts(task: KernelTask, packages: Packages | None = None) -> Mapping[str, str]:
+def included_texts(task: KernelTask) -> Mapping[str, str]:
     """The task's upstream files, by the name that counters have for them; none where their package
     is not on this machine.
     """
-    headers = None if must_fetch(task, packages) else task_headers(task, packages)
+    headers = None if must_fetch(task) else task_headers(task)
     if headers is None:
         return {}
     return {f"{FOLDER_NAME}/{name}": headers.read(name) for name in headers.names}

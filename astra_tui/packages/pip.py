@@ -91,14 +91,15 @@ def download(pin: Pin, folder: Path, progress: Progress, seconds: float = DOWNLO
     raise _failure(pin, ended, f"{pin} cannot be fetched")
 
 
-def files_of(name: str, seconds: float = LIST_SECONDS) -> tuple[IndexFile, ...]:
+def files_of(name: str) -> tuple[IndexFile, ...]:
     """The wheels and sdists that the index has of a package, for any machine, by version.
 
     Raises UserError: no such package, or no answer.
     """
     with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
         answer = Path(folder, "files.json")
-        ended = _run([_INDEX, "list", name, str(answer)], Path(folder), lambda: None, seconds)
+        command = [_INDEX, "list", name, str(answer)]
+        ended = _run(command, Path(folder), lambda: None, LIST_SECONDS)
         what = f"the files of {name} cannot be listed"
         if ended.code:
             raise _failure(name, ended, what)
@@ -113,7 +114,7 @@ def files_of(name: str, seconds: float = LIST_SECONDS) -> tuple[IndexFile, ...]:
     return found
 
 
-def newer_versions(pin: Pin, seconds: float = LIST_SECONDS) -> tuple[str, ...]:
+def newer_versions(pin: Pin) -> tuple[str, ...]:
     """Versions of the pin's package above its own, the newest first, that its platform can use.
 
     Releases only, and only what the index has a wheel of, or an sdist where the pin is of one.
@@ -122,7 +123,7 @@ def newer_versions(pin: Pin, seconds: float = LIST_SECONDS) -> tuple[str, ...]:
     with tempfile.TemporaryDirectory(prefix="astra-tui-") as folder:
         kind = "--no-binary=:all:" if pin.is_sdist else "--only-binary=:all:"
         command = ["pip", "index", "versions", *_target(pin), kind, pin.name, *_QUIET]
-        ended = _run(command, Path(folder), lambda: None, seconds)
+        ended = _run(command, Path(folder), lambda: None, LIST_SECONDS)
     found = _VERSIONS.search(ended.output)
     if ended.code or found is None:
         raise _failure(pin, ended, f"the versions of {pin.name} cannot be listed")

@@ -145,11 +145,6 @@ def dedented(source: bytes, node: Node, text: str) -> str:
     return "\n".join([first.rstrip(), *(line.removeprefix(indent).rstrip() for line in rest)])
 
 
-def touches(edits: Iterable[Edit], node: Node) -> bool:
-    """Whether an edit lies within a node."""
-    return any(node.start_byte <= e.start and e.end <= node.end_byte for e in edits)
-
-
 def outermost(nodes: Iterable[Node]) -> list[Node]:
     """The nodes that lie within no other of them."""
     kept: list[Node] = []

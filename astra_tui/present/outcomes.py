@@ -123,11 +123,12 @@ def integrity_blocks(integrity: Integrity, signed: Signed | None) -> list[doc.Bl
     return [doc.pairs({"journal": seen, "signature": by})]
 
 
-def differences_blocks(found: Sequence[Difference], title: str = "differs") -> list[doc.Block]:
+def differences_blocks(found: Sequence[Difference]) -> list[doc.Block]:
     """What is not as it was when the session ran, one row each."""
     if not found:
-        return doc.paragraphs(f"{title}: nothing that is known of the machine")
-    return [doc.table((title, "recorded", "here"), ((d.what, d.recorded, d.here) for d in found))]
+        return doc.paragraphs("differs: nothing that is known of the machine")
+    rows = ((each.what, each.recorded, each.here) for each in found)
+    return [doc.table(("differs", "recorded", "here"), rows)]
 
 
 def verification_blocks(verified: CandidateVerification) -> list[doc.Block]:

@@ -18,7 +18,6 @@ from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks, totals
 from astra_tui.present.timing import (
-    CaveatMarks,
     Names,
     portfolio_blocks,
     shipped_blocks,
@@ -67,8 +66,7 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
     }
     for final in final_timings(state):
         names = Names(final.beside, short(best.hash), candidate_column="best")
-        marks = CaveatMarks.of_timing(final.timing.workloads)
-        parts[f"Times against {final.beside}"] = timing_blocks(final.timing, names, marks)
+        parts[f"Times against {final.beside}"] = timing_blocks(final.timing, names)
     if best.shipped is not None:
         parts["Kernels that others ship"] = shipped_blocks(best.shipped)
     before, after = baseline.profile, best.profile

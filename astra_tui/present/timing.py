@@ -89,12 +89,18 @@ class CaveatMarks:
 
 
 def timing_blocks(
-    timing: Timing, names: Names, marks: CaveatMarks, detectable: float | None = None
+    timing: Timing,
+    names: Names,
+    marks: CaveatMarks | None = None,
+    *,
+    detectable: float | None = None,
 ) -> list[doc.Block]:
     """A pair with its verdict, both tables, energy and every reason.
 
-    `detectable` is the smallest difference that this measurement could tell, as a fraction.
+    `marks` are of a document that explains caveats elsewhere. `detectable` is the smallest
+    difference that this measurement could tell, as a fraction.
     """
+    marks = marks or CaveatMarks.of_timing(timing.workloads)
     base = "itself" if timing.base == timing.candidate else names.base
     title = f"{names.candidate} against {base}"
     verdict = doc.badge(timing_verdict(timing))

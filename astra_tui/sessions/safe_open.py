@@ -125,18 +125,16 @@ def make_folder(folder: Path, *, exist_ok: bool = True) -> None:
             sync_folder(place.parent)
 
 
-def open_to_write(folder: Path, name: str, flags: int = 0, *, new: bool = False) -> int:
+def open_to_write(folder: Path, name: str, flags: int = 0) -> int:
     """A handle to read and write a plain file of a folder in place; it is made where it is missing.
 
-    With `new` there must be none. Raises UserError where the file has a second name, through which
+    Raises UserError where the file has a second name, through which
     a file outside of the folder would be written.
     """
     path = folder / name
-    flags |= os.O_RDWR | os.O_CREAT | (os.O_EXCL if new else 0)
+    flags |= os.O_RDWR | os.O_CREAT
     try:
         handle = _plain_handle(folder, name, flags)
-    except FileExistsError:
-        raise UserError("already exists", file=str(path)) from None
     except FileNotFoundError as error:
         raise _unusable(path, error, "cannot be opened") from None
     if os.fstat(handle).st_nlink > 1:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ from astra_tui.model.errors import UserError
 from astra_tui.tui.app_base import Shell
 
 
-def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
+def editor_command() -> list[str]:
     """The command of $VISUAL or $EDITOR; empty where neither is set."""
-    command = environment.get("VISUAL") or environment.get("EDITOR") or ""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     try:
         return shlex.split(command)
     except ValueError:  # A quotation without an end: there is no such program, which is said then.

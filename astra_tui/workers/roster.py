@@ -238,6 +238,6 @@ def unfit(engine: Identity, worker: Identity) -> str:
     return f"it is not the same as the engine: {differs}" if differs else ""
 
 
-def silent(beats: Mapping[str, float], now: float, limit: float = LOST_SECONDS) -> tuple[str, ...]:
+def silent(beats: Mapping[str, float], now: float) -> tuple[str, ...]:
     """Jobs of which nothing was heard for too long, by the time of their last sign of life."""
-    return tuple(job for job, last in beats.items() if now - last > limit)
+    return tuple(job for job, last in beats.items() if now - last > LOST_SECONDS)

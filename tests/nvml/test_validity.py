@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.gpu.timing.validity import CaveatKind, caveats_of_block, clock_gap_caveat
+from astra_tui.gpu.timing.validity import CaveatKind, caveats_of_block
 from astra_tui.model.gpu import (
     GpuCounters,
     GpuIdentity,
@@ -107,16 +107,6 @@ def test_without_nvml_everything_is_unknown() -> None:
     assert [d.kind for d in caveats] == list(CaveatKind)
     assert not any(d.invalidates for d in caveats)
     assert all(why in d.message for d in caveats[1:])
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "invalidates"),
-    [(1900.0, 1900.0, None), (1900.0, 1918.0, None), (1900.0, 1925.0, True), (None, 1900.0, False)],
-)
-def test_clock_gap(one: float | None, other: float | None, invalidates: bool | None) -> None:
-    caveat, mirrored = clock_gap_caveat(one, other), clock_gap_caveat(other, one)
-    assert (caveat.invalidates if caveat else None) is invalidates
-    assert (mirrored.invalidates if mirrored else None) is invalidates
 
 
 PAIRS = st.none() | st.tuples(COUNTERS, COUNTERS)

@@ -82,7 +82,7 @@ def lines_of(blocks: list[Block], capsys: pytest.CaptureFixture[str]) -> list[st
 
 def blocks_of(timing: Timing, detectable: float | None = None) -> list[Block]:
     marks = CaveatMarks.of_timing(timing.workloads)
-    return timing_blocks(timing, Names("baseline.cu", "mine.cu"), marks, detectable)
+    return timing_blocks(timing, Names("baseline.cu", "mine.cu"), marks, detectable=detectable)
 
 
 def test_a_timing_is_a_table_with_marks_for_caveats(capsys: pytest.CaptureFixture[str]) -> None:

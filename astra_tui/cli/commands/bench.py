@@ -212,7 +212,6 @@ def _blocks(
 ) -> list[Block]:
     from astra_tui.present.document import Section
     from astra_tui.present.timing import (
-        CaveatMarks,
         Names,
         circumstances_blocks,
         paper_blocks,
@@ -233,7 +232,6 @@ def _blocks(
         if wanted.protocol == "paper":
             parts = paper_blocks(timing, names)
         else:
-            marks = CaveatMarks.of_timing(timing.workloads)
-            parts = timing_blocks(timing, names, marks, found.minimum_detectable)
+            parts = timing_blocks(timing, names, detectable=found.minimum_detectable)
         blocks.append(Section(candidate, "", parts))
     return blocks

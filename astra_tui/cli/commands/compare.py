@@ -54,7 +54,7 @@ def _print(options: Options, first: Side, second: Side) -> int:
 
     from astra_tui.cli.json_answers import CompareAnswer
     from astra_tui.present.comparison import comparison_blocks
-    from astra_tui.present.timing import CaveatMarks, Names, timing_blocks
+    from astra_tui.present.timing import Names, timing_blocks
 
     for side in (first, second):
         if not side.trust.whole:
@@ -70,8 +70,7 @@ def _print(options: Options, first: Side, second: Side) -> int:
     )
     blocks = comparison_blocks((first, second))
     if timing is not None:
-        marks = CaveatMarks.of_timing(timing.workloads)
-        blocks += timing_blocks(timing, Names(first.name, second.name), marks)
+        blocks += timing_blocks(timing, Names(first.name, second.name))
     plain.print_answer(answer, options.json, lambda: blocks)
     if why_not and not options.json:
         plain.note(f"not timed here: {why_not}")

@@ -202,7 +202,7 @@ def _part(settings: Mapping[str, int], part: Part) -> TunedPart:
 def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     from astra_tui.gpu.timing.stopping import minimum_detectable
     from astra_tui.present.document import pairs
-    from astra_tui.present.timing import CaveatMarks, Names, timing_blocks
+    from astra_tui.present.timing import Names, timing_blocks
 
     rows = {"timed": f"{answer.timed} of {answer.trials} trials"}
     rows |= {"on": f"{len(answer.gpus)} GPUs"} if len(answer.gpus) > 1 else {}
@@ -212,9 +212,8 @@ def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     rows |= {"written to": answer.out or "nothing: no trial is better than the source"}
     blocks: list[Block] = [pairs(rows)]
     if answer.timing is not None:
-        marks = CaveatMarks.of_timing(answer.timing.workloads)
         least = minimum_detectable(answer.timing.control)
-        blocks += timing_blocks(answer.timing, Names(*names), marks, least)
+        blocks += timing_blocks(answer.timing, Names(*names), detectable=least)
     return blocks
 
 

@@ -56,9 +56,9 @@ def writes(role: str, names: str, *, optional: bool = False, is_index: bool | No
     return Slot(role, names, _WRITTEN, optional, is_index)
 
 
-def updates(role: str, names: str, *, optional: bool = False, is_index: bool | None = None) -> Slot:
+def updates(role: str, names: str, *, optional: bool = False) -> Slot:
     """A tensor that is changed in place."""
-    return Slot(role, names, _UPDATED, optional, is_index)
+    return Slot(role, names, _UPDATED, optional, None)
 
 
 def reads_or_updates(role: str, names: str) -> Slot:

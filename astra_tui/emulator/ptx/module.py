@@ -143,7 +143,6 @@ class Function:
     """An entry or device function: instructions, and where its labels point."""
 
     name: str
-    is_entry: bool
     params: tuple[Param, ...]
     returns: tuple[Param, ...]
     registers: Mapping[str, str]

@@ -173,7 +173,6 @@ def _function(match: re.Match[str], body: str, files: Mapping[int, str]) -> Func
     reader.read()
     return Function(
         name=match["name"],
-        is_entry=match["kind"] == "entry",
         params=_params(match["params"] or ""),
         returns=_params(match["returns"] or ""),
         registers=reader.registers,

@@ -32,9 +32,6 @@ class CaveatKind(StrEnum):
 LOWEST_CLOCK = 0.75
 """Share of the highest SM clock below which a block does not count (as in nvbench)."""
 
-LARGEST_CLOCK_GAP = 0.01
-"""Between the SM clocks of two versions that are compared."""
-
 _VOIDING = {
     ThrottleReason.HW_SLOWDOWN,
     ThrottleReason.SW_THERMAL,
@@ -63,16 +60,6 @@ def caveats_of_block(
         *_ecc_caveats(identity, samples),
         *_mig_caveats(identity),
     )
-
-
-def clock_gap_caveat(one_mhz: float | None, other_mhz: float | None) -> Caveat | None:
-    """A caveat if two versions ran at SM clocks more than 1 % apart, or at unknown ones."""
-    if not one_mhz or not other_mhz:
-        return Caveat(CaveatKind.CLOCK, "SM clocks of the two versions: not measured")
-    if max(one_mhz, other_mhz) <= min(one_mhz, other_mhz) * (1 + LARGEST_CLOCK_GAP):
-        return None
-    text = f"the two versions ran at different SM clocks: {one_mhz:.0f} and {other_mhz:.0f} MHz"
-    return _voiding(CaveatKind.CLOCK, text)
 
 
 def _clock_caveats(identity: GpuIdentity, sm_mhz: float | None) -> Iterator[Caveat]:

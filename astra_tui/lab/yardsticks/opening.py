@@ -125,11 +125,10 @@ def open_yardsticks(
     compiler: Compiler,
     arch: str,
     packages: Packages | None = None,
-    progress: Progress | None = None,
 ) -> Iterator[Shipped | NotBuilt]:
     """Opens yardsticks of a task for a device of an architecture, one by one; never raises."""
     for yardstick in yardsticks:
-        yield open_yardstick(task, yardstick, compiler, arch, packages, progress)
+        yield open_yardstick(task, yardstick, compiler, arch, packages)
 
 
 def open_yardstick(
