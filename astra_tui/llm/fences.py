@@ -61,14 +61,6 @@ def read_fences(answer: str) -> tuple[Fence, ...]:
     return tuple(found)
 
 
-def fenced(code: str, language: str = "cuda") -> str:
-    """A text in a fence that nothing in it can close. A missing last line end is added."""
-    runs = re.findall(r"^ {0,3}(`{3,})", code, re.MULTILINE)
-    mark = "`" * max([3, *(len(run) + 1 for run in runs)])
-    end = "" if code.endswith("\n") or not code else "\n"
-    return f"{mark}{language}\n{code}{end}{mark}\n"
-
-
 def _read_outside(line: str) -> _Open | None:
     if (match := OPENING.match(line)) is None:
         return None

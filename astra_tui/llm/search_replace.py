@@ -73,14 +73,6 @@ def read_blocks(answer: str) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def write_blocks(blocks: tuple[Block, ...]) -> str:
-    """The text of some blocks; `read_blocks` reads it back."""
-    return "".join(
-        f"<<<<<<< SEARCH\n{block.search}=======\n{block.replace}>>>>>>> REPLACE\n"
-        for block in blocks
-    )
-
-
 def apply_blocks(source: str, blocks: tuple[Block, ...]) -> str:
     """A file with all blocks done, each on the result of those before it.
 

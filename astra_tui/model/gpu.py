@@ -137,21 +137,6 @@ class GpuSummary(msgspec.Struct, frozen=True):
     after: GpuCounters | None = None
     missing: dict[str, str] = msgspec.field(default_factory=dict)
 
-    @property
-    def energy_j(self) -> float | None:
-        """Joules that the whole board took between the two readings of the counters."""
-        return _scaled(growth(self.before, self.after, "energy_mj"), 1e-3)
-
-    @property
-    def power_violation_s(self) -> float | None:
-        """Seconds below the wanted clocks because of the power limit."""
-        return _scaled(growth(self.before, self.after, "power_violation_ns"), 1e-9)
-
-    @property
-    def thermal_violation_s(self) -> float | None:
-        """Seconds below the wanted clocks because of heat."""
-        return _scaled(growth(self.before, self.after, "thermal_violation_ns"), 1e-9)
-
 
 class EnergyUse(msgspec.Struct, frozen=True):
     """Energy of a block of equal launches; all None, with the reason, where it cannot be told."""
@@ -193,7 +178,3 @@ def growth(before: GpuCounters | None, after: GpuCounters | None, counter: str) 
     if first is None or last is None or last < first:
         return None
     return int(last - first)
-
-
-def _scaled(value: int | None, factor: float) -> float | None:
-    return None if value is None else value * factor

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -120,11 +119,6 @@ class SassKernel(msgspec.Struct, frozen=True):
         """Names of opcodes that our table of classes lacks."""
         other = InstructionClass.OTHER
         return tuple(row.name for row in self.histogram if row.category is other)
-
-    @property
-    def uses_half_arithmetic(self) -> bool:
-        """Whether anything is computed in float16 or bfloat16, conversions aside."""
-        return self.count(InstructionClass.HALF) > 0
 
 
 class Disassembly(msgspec.Struct, frozen=True):
@@ -244,12 +238,6 @@ def instructions_by_line(kernels: tuple[SassKernel, ...]) -> dict[int, list[Inst
     for instruction in _that_run(kernels):
         lines.setdefault(instruction.line, []).append(instruction)
     return lines
-
-
-def classes_of(instructions: list[Instruction]) -> tuple[tuple[InstructionClass, int], ...]:
-    """How many instructions of each class there are, in the order of `InstructionClass`."""
-    counts = Counter(i.category for i in instructions)
-    return tuple((c, counts[c]) for c in InstructionClass if counts[c])
 
 
 def _that_run(kernels: tuple[SassKernel, ...]) -> Iterator[Instruction]:

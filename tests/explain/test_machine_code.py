@@ -19,7 +19,6 @@ from astra_tui.model.sass import (
     Disassembly,
     InstructionClass,
     MalformedMachineCode,
-    classes_of,
     instructions_by_line,
     packed,
     unpacked,
@@ -52,9 +51,9 @@ def test_every_instruction_that_runs_is_at_one_line() -> None:
     text = find_task("silu_and_mul").baseline_file.read_text(encoding="utf-8")
     assert len([n for n in lines if n]) > 3
     assert max(lines) <= len(text.splitlines())
-    counts = dict(c for line in lines.values() for c in classes_of(line))
-    assert InstructionClass.GLOBAL_LOAD in counts
-    assert InstructionClass.PADDING not in counts
+    classes = {instruction.category for line in lines.values() for instruction in line}
+    assert InstructionClass.GLOBAL_LOAD in classes
+    assert InstructionClass.PADDING not in classes
 
 
 def test_without_nvdisasm_the_profile_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

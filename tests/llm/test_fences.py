@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.llm import BadAnswer, Truncated
-from astra_tui.llm.fences import Fence, fenced, read_fences, read_whole_file
+from astra_tui.llm.fences import Fence, read_fences, read_whole_file
 
 CODE = "__global__ void scale(float* x) {\n  x[threadIdx.x] *= 2.0f;\n}\n"
 
@@ -77,6 +78,14 @@ LINES = st.lists(
     st.text(alphabet=st.characters(exclude_characters="\r\n"))
     | st.sampled_from(["```", "```cuda", "````", "~~~", "   ```", "}", "  x = 1;"])
 )
+
+
+def fenced(code: str, language: str = "cuda") -> str:
+    """A text in a fence that nothing in it can close. A missing last line end is added."""
+    runs = re.findall(r"^ {0,3}(`{3,})", code, re.MULTILINE)
+    mark = "`" * max([3, *(len(run) + 1 for run in runs)])
+    end = "" if code.endswith("\n") or not code else "\n"
+    return f"{mark}{language}\n{code}{end}{mark}\n"
 
 
 @given(LINES)

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from astra_tui.llm import BadAnswer, Truncated
-from astra_tui.llm.search_replace import Block, apply_blocks, read_blocks, write_blocks
+from astra_tui.llm.search_replace import Block, apply_blocks, read_blocks
 
 SOURCE = """\
 __global__ void twice(float* x, int n) {
@@ -115,6 +115,14 @@ def test_a_cut_answer_is_never_done(cut: int) -> None:
 PLAIN = st.lists(
     st.text(alphabet=st.characters(exclude_characters="\r\n<>=")), min_size=1, max_size=8
 ).map(lambda lines: "".join(f"{line}\n" for line in lines))
+
+
+def write_blocks(blocks: tuple[Block, ...]) -> str:
+    """The text of some blocks; `read_blocks` reads it back."""
+    return "".join(
+        f"<<<<<<< SEARCH\n{block.search}=======\n{block.replace}>>>>>>> REPLACE\n"
+        for block in blocks
+    )
 
 
 @given(st.lists(st.builds(Block, PLAIN, PLAIN), min_size=1).map(tuple))

@@ -31,9 +31,6 @@ def test_a_block() -> None:
     assert summary.sm_mhz == Spread(1755, 1965, 1980)
     assert summary.power_w == Spread(400, 450, 500)
     assert summary.throttle_reasons == (ThrottleReason.GPU_IDLE, ThrottleReason.SW_POWER_CAP)
-    assert summary.energy_j == 2.5
-    assert summary.power_violation_s == 0.002
-    assert summary.thermal_violation_s == 0.0
     assert summary.missing["power_w"] == "1 of 3 samples: not permitted"
     assert summary.missing["temperature_c"] == "not read"
     assert "sm_mhz" not in summary.missing
@@ -42,7 +39,7 @@ def test_a_block() -> None:
 def test_no_samples() -> None:
     summary = summarise([])
     assert (summary.samples, summary.seconds) == (0, 0.0)
-    assert summary.sm_mhz is summary.throttle_reasons is summary.energy_j is None
+    assert summary.sm_mhz is summary.throttle_reasons is None
     assert set(summary.missing.values()) == {"no sample was taken"}
 
 
