@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,24 +15,27 @@ from astra_tui.present.markdown import as_markdown
 from astra_tui.present.numbers import change_between, count, minute, pluralised
 from astra_tui.present.report import environment, measured, story
 from astra_tui.present.report.facts import Facts
+from astra_tui.present.timing import portfolio_blocks
 from astra_tui.present.words import PORTFOLIO, shipped_words, timing_verdict
 from astra_tui.sessions.integrity import Session, Trust, read_session
 from astra_tui.sessions.safe_open import write_inside
 from astra_tui.sessions.store import place_for
 
-_SECTIONS = (
-    measured.portfolio_section,
-    measured.timing_section,
-    measured.caveat_section,
-    story.story_section,
-    measured.counters_section,
-    story.sources_section,
-    measured.checks_section,
-    story.ledger_section,
-    environment.cost_section,
-    environment.environment_section,
-    environment.evidence_section,
+_SECTIONS: tuple[tuple[str, str, Callable[[Facts], Sequence[doc.Block] | None]], ...] = (
+    ("Portfolio by device", "portfolio", lambda facts: portfolio_blocks(facts.state) or None),
+    ("Times per workload", "times", measured.times),
+    ("Caveats", "caveats", measured.caveats),
+    ("Rounds", "rounds", story.rounds),
+    ("Counters", "counters", measured.counters),
+    ("Sources", "sources", story.sources),
+    ("Tests", "tests", measured.checks),
+    ("Predictions", "ledger", story.predictions),
+    ("Cost", "cost", environment.cost),
+    ("Environment", "environment", environment.environment),
+    ("How to verify", "verify", environment.evidence),
 )
+"""Titles, anchors and parts of a report; None where a session has nothing of the kind."""
+
 _TEAMS = {
     TeamKind.LLM: "a model in four roles",
     TeamKind.LLM_SINGLE: "one model in all roles",
@@ -55,7 +59,11 @@ def compose(session: Session) -> doc.Document:
         title=f"{facts.opened.settings.task} {where}",
         subtitle=f"Session {session.folder.resolve().name}, {start} to {end} UTC",
         opening=_opening(facts),
-        sections=[made for section in _SECTIONS if (made := section(facts))],
+        sections=[
+            doc.Section(title, anchor, blocks)
+            for title, anchor, made in _SECTIONS
+            if (blocks := made(facts)) is not None
+        ],
     )
 
 

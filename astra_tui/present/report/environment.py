@@ -19,7 +19,7 @@ from astra_tui.sessions.journal_reader import journal_path
 from astra_tui.sessions.safe_open import read_inside
 
 
-def environment_section(facts: Facts) -> doc.Section:
+def environment(facts: Facts) -> list[doc.Block]:
     """Versions, GPU, driver, clocks and protocol."""
     blocks: list[doc.Block] = [doc.table(("what", "value"), _environment(facts), "Environment")]
     gpu = facts.state.device.gpu if facts.state.device else None
@@ -31,7 +31,7 @@ def environment_section(facts: Facts) -> doc.Section:
         troubles = (f"{t.where}: {t.message}" for t in facts.state.troubles)
         blocks += doc.paragraphs("What went wrong outside of the kernels:")
         blocks += doc.items(*troubles)
-    return doc.Section("Environment", "environment", blocks)
+    return blocks
 
 
 def _environment(facts: Facts) -> Iterator[tuple[str, doc.Cell]]:
@@ -52,7 +52,7 @@ def _environment(facts: Facts) -> Iterator[tuple[str, doc.Cell]]:
     yield "hash of the task", doc.Code(facts.opened.task_hash)
 
 
-def cost_section(facts: Facts) -> doc.Section:
+def cost(facts: Facts) -> list[doc.Block]:
     """What models and the GPU took, and what the models were asked for."""
     usage = facts.state.usage
     rows: list[tuple[str, doc.Cell]] = [
@@ -80,10 +80,10 @@ def cost_section(facts: Facts) -> doc.Section:
         "dollars", "unpriced",
     )  # fmt: skip
     by_purpose = [doc.table(columns, asked, "By purpose and model")] if asked else []
-    return doc.Section("Cost", "cost", (doc.table(("what", "sum"), rows, "Cost"), *by_purpose))
+    return [doc.table(("what", "sum"), rows, "Cost"), *by_purpose]
 
 
-def evidence_section(facts: Facts) -> doc.Section:
+def evidence(facts: Facts) -> list[doc.Block]:
     """The digests by which this report can be tied to its journal."""
     folder = facts.session.folder
     journal = read_inside(folder, journal_path(folder).name, LARGEST_JOURNAL)
@@ -107,8 +107,7 @@ def evidence_section(facts: Facts) -> doc.Section:
         "again; ", doc.Code("sha256sum journal.jsonl"), " tells whether the journal is still the "
         "one that this report was made from.",
     )  # fmt: skip
-    digests = doc.table(("what", "value"), rows, "Digests")
-    return doc.Section("How to verify", "verify", (*doc.paragraphs(text), digests))
+    return [*doc.paragraphs(text), doc.table(("what", "value"), rows, "Digests")]
 
 
 def _closing(facts: Facts) -> doc.Line:

@@ -17,7 +17,6 @@ from astra_tui.present.timing import (
     Names,
     cold_table,
     other_tables,
-    portfolio_blocks,
     shipped_blocks,
     timing_blocks,
 )
@@ -34,13 +33,7 @@ _PROTOCOLS = (
 )
 
 
-def portfolio_section(facts: Facts) -> doc.Section | None:
-    """The winner on each kind of GPU; None where the run had one kind."""
-    blocks = portfolio_blocks(facts.state)
-    return doc.Section("Portfolio by device", "portfolio", blocks) if blocks else None
-
-
-def timing_section(facts: Facts) -> doc.Section | None:
+def times(facts: Facts) -> list[doc.Block] | None:
     """The winner against baseline.cu and tuned.cu, per workload; None where nothing was timed.
 
     Timings of the rounds are in their rounds.
@@ -58,8 +51,7 @@ def timing_section(facts: Facts) -> doc.Section | None:
         blocks += timing_blocks(final.timing, names, facts.marks)
     if facts.best.shipped is not None:
         blocks += shipped_blocks(facts.best.shipped)
-    blocks += roofline_figure(facts)
-    return doc.Section("Times per workload", "times", blocks)
+    return blocks + roofline_figure(facts)
 
 
 def round_timing(facts: Facts, timing: Timing) -> doc.Details:
@@ -73,13 +65,13 @@ def round_timing(facts: Facts, timing: Timing) -> doc.Details:
     return doc.Details(summary, [cold, *other_tables(timing, title, names)])
 
 
-def caveat_section(facts: Facts) -> doc.Section | None:
+def caveats(facts: Facts) -> list[doc.Block] | None:
     """Every caveat about a measurement; None where nothing was timed."""
     if not facts.timings:
         return None
     if not facts.caveats:
         text = "No measurement is marked: the gates on clocks, power, heat, drift and others held."
-        return doc.Section("Caveats", "caveats", doc.paragraphs(text))
+        return doc.paragraphs(text)
     rows: list[doc.Row] = []
     for number, caveat in enumerate(facts.caveats, start=1):
         voids = doc.Strong("the measurement decides nothing")
@@ -93,7 +85,7 @@ def caveat_section(facts: Facts) -> doc.Section | None:
     anchors = tuple(f"caveat-{number}" for number in range(1, len(rows) + 1))
     columns = ("mark", "kind", "what was seen", "weight", "measurements")
     title = "Reasons not to trust a measurement fully"
-    return doc.Section("Caveats", "caveats", [doc.table(columns, rows, title, anchors=anchors)])
+    return [doc.table(columns, rows, title, anchors=anchors)]
 
 
 def protocol_table(facts: Facts) -> list[doc.Block]:
@@ -123,7 +115,7 @@ _COUNTED = (
 _MOST_WASTED = 8
 
 
-def counters_section(facts: Facts) -> doc.Section | None:
+def counters(facts: Facts) -> list[doc.Block] | None:
     """Totals of every version, and the best per workload; None where nothing was counted."""
     named = [("baseline", facts.baseline)]
     named += [(f"round {t.label}", t.candidate) for t in facts.reported if t.candidate]
@@ -148,7 +140,7 @@ def counters_section(facts: Facts) -> doc.Section | None:
         blocks.append(_workloads(before, after))
         blocks += _wasted(before, "baseline") + _wasted(after, "best")
         blocks += _resources(after)
-    return doc.Section("Counters", "counters", blocks)
+    return blocks
 
 
 def _workloads(before: Profile, after: Profile) -> doc.Table:
@@ -211,7 +203,7 @@ _COMPARED = (
 )
 
 
-def checks_section(facts: Facts) -> doc.Section:
+def checks(facts: Facts) -> list[doc.Block]:
     """A row for each version that was checked, under its first name, and the cases that failed."""
     named = {facts.baseline.hash: "baseline"}
     for entry in facts.reported:
@@ -223,15 +215,14 @@ def checks_section(facts: Facts) -> doc.Section:
     versions = [(name, facts.state.candidate(hash_)) for hash_, name in named.items()]
     checked = [(name, version) for name, version in versions if version.check is not None]
     if not checked:
-        return doc.Section("Tests", "tests", doc.paragraphs("Nothing was checked."))
+        return doc.paragraphs("Nothing was checked.")
     columns = (
         "version", "source", "verdict", "cases passed", "worst error", "bound", "in case",
         "bit for bit", "fakes caught", "seconds",
     )  # fmt: skip
     rows = (_check_row(name, version) for name, version in checked)
     blocks = [*doc.paragraphs(_COMPARED), doc.table(columns, rows, "Checks"), *_rulings(checked)]
-    blocks += [d for name, version in checked for d in _failures(name, version)]
-    return doc.Section("Tests", "tests", blocks)
+    return blocks + [d for name, version in checked for d in _failures(name, version)]
 
 
 def _check_row(name: str, version: CandidateState) -> doc.Row:

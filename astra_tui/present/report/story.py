@@ -22,12 +22,11 @@ from astra_tui.sessions.folder import read_blob
 _SHOWN_REASONS = 3
 
 
-def story_section(facts: Facts) -> doc.Section:
+def rounds(facts: Facts) -> list[doc.Block]:
     """An overview in a table and a plot, then a section for each round."""
     blocks = [_overview(facts)] if facts.reported else []
     blocks += [*speedup_figure(facts), *_said(facts)]
-    blocks += [_round(facts, r) for r in facts.state.rounds]
-    return doc.Section("Rounds", "rounds", blocks)
+    return blocks + [_round(facts, r) for r in facts.state.rounds]
 
 
 def _overview(facts: Facts) -> doc.Block:
@@ -200,7 +199,7 @@ def _prediction(facts: Facts, entry: ReportedProposal) -> doc.Table:
     return doc.table(columns, rows, f"Prediction of round {entry.label}")
 
 
-def ledger_section(facts: Facts) -> doc.Section:
+def predictions(facts: Facts) -> list[doc.Block]:
     """How far the authors' predictions can be trusted."""
     rows: list[doc.Row] = []
     for entry in ledger(facts.state):
@@ -211,14 +210,13 @@ def ledger_section(facts: Facts) -> doc.Section:
             log = doc.number(entry.mean_log_error, numbers.decimal, 3)
         rows.append((author, entry.plans, entry.measured, entry.better, error, log))
     if not rows:
-        return doc.Section("Predictions", "ledger", doc.paragraphs("No plan was proposed."))
+        return doc.paragraphs("No plan was proposed.")
     columns = ("author", "plans", "measured", "better", "mean error", "mean |ln error|")
     text = (
         "Each plan predicts how one counter changes. The mean error is in percentage points; of "
         "|ln(measured over predicted)|, 0 is exact and 0.69 is off by a factor of two."
     )
-    predictions = doc.table(columns, rows, "Predictions against measurements")
-    return doc.Section("Predictions", "ledger", (*doc.paragraphs(text), predictions))
+    return [*doc.paragraphs(text), doc.table(columns, rows, "Predictions against measurements")]
 
 
 # -- sources ---------------------------------------------------------------------------------------
@@ -227,7 +225,7 @@ LONGEST_SOURCE = 200_000
 """Longer sources, in characters, are not shown; kernels of our tasks have some 5,000."""
 
 
-def sources_section(facts: Facts) -> doc.Section:
+def sources(facts: Facts) -> list[doc.Block]:
     """The diff from the baseline to the best, each accepted step, and both sources."""
     first, last = facts.baseline.hash, facts.best.hash
     blocks: list[doc.Block] = []
@@ -241,8 +239,7 @@ def sources_section(facts: Facts) -> doc.Section:
         blocks.append(_whole(facts, "best", last))
     else:
         blocks += doc.paragraphs("The best is the baseline: nothing changed.")
-    blocks.append(_whole(facts, "baseline", first))
-    return doc.Section("Sources", "sources", blocks)
+    return [*blocks, _whole(facts, "baseline", first)]
 
 
 def _change(facts: Facts, old: str, new: str) -> doc.Block:
