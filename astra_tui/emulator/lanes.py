@@ -539,8 +539,3 @@ class Group:
             launch.fences.atomic(
                 by.thread, by.epoch, launch.time, offsets, acquires=acquires, releases=releases
             )
-
-
-def _indices(linear: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
-    x, y, _ = sizes
-    return linear % x, linear // x % y, linear // (x * y)

@@ -38,7 +38,6 @@ from astra_tui.model.device import ArgumentRole, DeviceBuffer, PackedLaunch, Sid
 from astra_tui.model.digest import content_hash
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.launch import ResolvedPlan
-from astra_tui.model.launch.expression import Name
 from astra_tui.model.task import Argument, KernelTask
 
 SKELETON_BUDGET = 3_000_000
@@ -384,7 +383,7 @@ class FullSize:
         """
         rows = {1 << 15, 1 << 16}
         for layout in self.layouts.values():
-            if self._has_rows(layout.argument):
+            if self.task.has_rows(layout.argument):
                 of_row = max(layout.strides[0], 1)
                 rows |= {(1 << bits) // of_row + 1 for bits in (31, 32) if of_row > 256}
         return np.array(sorted(row for row in rows if row < self.rows), np.int64)
@@ -395,13 +394,9 @@ class FullSize:
         return max(DRAWN_ROWS, min(most, 4 * ROW_ELEMENTS // max(of_row, 1)))
 
     def _row_elements(self, layout: TensorLayout) -> int:
-        if not self._has_rows(layout.argument):
+        if not self.task.has_rows(layout.argument):
             return 0
         return math.prod(layout.shape[1:])
-
-    def _has_rows(self, argument: Argument) -> bool:
-        first = argument.shape[0] if argument.shape else None
-        return bool(self.task.rows) and isinstance(first, Name) and first.id == self.task.rows
 
     def _places(self, many: bool) -> dict[str, Any]:
         """Byte offsets into each output whose writers are to be known."""
@@ -411,7 +406,7 @@ class FullSize:
             elements = math.prod(layout.shape)
             if not elements:
                 continue
-            if self._has_rows(argument):
+            if self.task.has_rows(argument):
                 of_row = max(math.prod(layout.shape[1:]), 1)
                 times = -(-DRAWN_PLACES // len(self.drawn)) if many else 1
                 columns = self.random.integers(0, of_row, (len(self.drawn), times))
@@ -600,7 +595,7 @@ class FullSize:
             samples += [s for side in grid.skeleton.sides.values() for s in (side.first, side.last)]
         more |= {self._row(s.buffer, s.offset) for s in samples}
         for argument in self.task.outputs:
-            if self._has_rows(argument):
+            if self.task.has_rows(argument):
                 more |= self._some_written_rows(sampled, argument)
         rest = np.array(sorted(more - set(self.drawn.tolist()) - {-1}), np.int64)
         if len(rest):
@@ -623,7 +618,7 @@ class FullSize:
         rows: set[int] = set()
         maps = [g.stores for g in self.grids]
         for argument in self.task.outputs:
-            if not argument.is_read or not self._has_rows(argument) or not maps:
+            if not argument.is_read or not self.task.has_rows(argument) or not maps:
                 continue
             layout = self.layouts[argument.name]
             if first_missing(maps, self.plan.tracked(argument.name)) is None:
@@ -647,7 +642,7 @@ class FullSize:
     def _row(self, buffer: str, offset: int) -> int:
         """The row of an output that a byte belongs to; -1 where there is none."""
         layout = self.layouts.get(buffer)
-        if layout is None or offset < 0 or not self._has_rows(layout.argument):
+        if layout is None or offset < 0 or not self.task.has_rows(layout.argument):
             return -1
         return offset // (layout.strides[0] * layout.dtype.size)
 
@@ -669,7 +664,7 @@ class FullSize:
     def _elements(self, argument: Argument, rows: Any) -> tuple[Any, tuple[int, ...]]:
         """Flat indices of the elements in some rows (all, where it has none), and their shape."""
         shape = self.layouts[argument.name].shape
-        if not self._has_rows(argument):
+        if not self.task.has_rows(argument):
             return np.arange(math.prod(shape)), shape
         of_row = math.prod(shape[1:])
         return (rows[:, None] * of_row + np.arange(of_row)).reshape(-1), (len(rows), *shape[1:])
@@ -690,7 +685,7 @@ class FullSize:
 
     def _placed(self, error: OutputError, rows: Any) -> OutputError:
         """The same with the row's number in the workload."""
-        if not error.at or not self._has_rows(self.task.args[error.argument]):
+        if not error.at or not self.task.has_rows(self.task.args[error.argument]):
             return error
         at = (int(rows[error.at[0]]), *error.at[1:])
         return msgspec.structs.replace(error, at=at)

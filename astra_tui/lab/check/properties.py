@@ -16,8 +16,7 @@ from astra_tui.lab.check.judge import judge_output
 from astra_tui.model.bit_patterns import decode
 from astra_tui.model.check import Case, PropertyResult
 from astra_tui.model.launch import PlanError
-from astra_tui.model.launch.expression import Name
-from astra_tui.model.task import Argument, KernelTask
+from astra_tui.model.task import KernelTask
 
 RunOnInputs = Callable[[Case, Inputs], Mapping[str, Any]]
 """Runs the candidate on given inputs; outputs as bit patterns."""
@@ -70,15 +69,10 @@ def _order_and_cut(rows: int) -> tuple[Any, int]:
 
 def _select_rows(task: KernelTask, inputs: Inputs, rows: Any) -> Inputs:
     tensors = {
-        name: np.ascontiguousarray(value[rows]) if _has_rows(task, task.args[name]) else value
+        name: np.ascontiguousarray(value[rows]) if task.has_rows(task.args[name]) else value
         for name, value in inputs.tensors.items()
     }
     return Inputs(tensors, inputs.scalars)
-
-
-def _has_rows(task: KernelTask, argument: Argument) -> bool:
-    first = argument.shape[0]
-    return isinstance(first, Name) and first.id == task.rows
 
 
 def _compare(

@@ -26,7 +26,7 @@ from astra_tui.model.device import ArgumentRole
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import Place, UserError
 from astra_tui.model.launch import Refused
-from astra_tui.model.launch.expression import Name, names_in
+from astra_tui.model.launch.expression import names_in
 from astra_tui.model.task import Argument, KernelTask, Workload
 
 
@@ -96,7 +96,7 @@ class WorkloadBuffers:
                 b.fill,
                 drawing.seed_of(self.seed, b.name),
                 self._layouts[b.name].element_shape,
-                self._has_rows(self.task.args[b.name]),
+                self.task.has_rows(self.task.args[b.name]),
             )
             for b in self.buffers
             if b.fill is not None
@@ -113,10 +113,6 @@ class WorkloadBuffers:
         """Name, type and shape of every output."""
         layouts = (self._layouts[a.name] for a in self.task.outputs)
         return tuple((t.argument.name, t.dtype, t.element_shape) for t in layouts)
-
-    def _has_rows(self, argument: Argument) -> bool:
-        first = argument.shape[0] if argument.shape else None
-        return bool(self.task.rows) and isinstance(first, Name) and first.id == self.task.rows
 
     def _buffer(self, argument: Argument) -> SetBuffer:
         layout = self._layouts[argument.name]

@@ -19,7 +19,7 @@ from astra_tui.model.dtypes import DType, item_shape
 from astra_tui.model.errors import UserError, nearest
 from astra_tui.model.findings import Acceptance
 from astra_tui.model.launch.evaluate import Evaluator
-from astra_tui.model.launch.expression import Expression, names_in
+from astra_tui.model.launch.expression import Expression, Name, names_in
 from astra_tui.model.launch.expression_parser import parse_expression
 from astra_tui.model.launch.scope import Bindings, Scope, TensorType
 from astra_tui.model.task.placement import Placement, attempts, placed
@@ -214,6 +214,11 @@ class KernelTask:
     def outputs(self) -> tuple[Argument, ...]:
         """The arguments that are compared with the reference."""
         return tuple(a for a in self.args.values() if a.is_written)
+
+    def has_rows(self, argument: Argument) -> bool:
+        """Whether an argument's first dimension is the one along which rows are independent."""
+        first = argument.shape[0] if argument.shape else None
+        return bool(self.rows) and isinstance(first, Name) and first.id == self.rows
 
     def dtype_of(self, argument: Argument, element: DType) -> DType:
         """The argument's element type when `T` is `element`."""
