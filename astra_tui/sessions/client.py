@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -296,6 +297,15 @@ async def _welcome(path: Path, reader: asyncio.StreamReader) -> Welcome:
             hint="use the version of astra-tui that started it",
         )
     return welcome
+
+
+def editor_command() -> list[str]:
+    """The command of $VISUAL or $EDITOR; empty where neither is set."""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        return shlex.split(command)
+    except ValueError:  # A quotation without an end: there is no such program, which is said then.
+        return [command]
 
 
 class Edit(msgspec.Struct, frozen=True):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,16 +11,8 @@ from typing import Any
 from textual.app import SuspendNotSupported
 
 from astra_tui.model.errors import UserError
+from astra_tui.sessions.client import editor_command
 from astra_tui.tui.app_base import Shell
-
-
-def editor_command() -> list[str]:
-    """The command of $VISUAL or $EDITOR; empty where neither is set."""
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    try:
-        return shlex.split(command)
-    except ValueError:  # A quotation without an end: there is no such program, which is said then.
-        return [command]
 
 
 async def edit_outside(app: Shell[Any], file: Path) -> None:

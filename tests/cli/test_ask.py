@@ -94,10 +94,11 @@ def test_nothing_is_kept_of_an_editor_that_wrote_nothing(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", "false")
-    with pytest.raises(NotUnderstood, match="ended with 1") as told:
-        read("e")
-    assert not isinstance(told.value, NotTaken)
+    for editor, message in (("false", "ended with 1"), ("vi '", "No such file or directory")):
+        monkeypatch.setenv("EDITOR", editor)
+        with pytest.raises(NotUnderstood, match=message) as told:
+            read("e")
+        assert not isinstance(told.value, NotTaken)
     monkeypatch.setenv("EDITOR", "true")
     assert isinstance(read("e"), Answer)
     assert not list(tmp_path.rglob("edit.json"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,7 +31,13 @@ from astra_tui.model.plan import Plan, editable_text, read_edited_plan
 from astra_tui.model.state import SessionState
 from astra_tui.plain.output import note
 from astra_tui.plain.question import describe_diff, describe_plan, describe_rulings
-from astra_tui.sessions.client import Edit, EngineClient, RequestRefused, user_at_terminal
+from astra_tui.sessions.client import (
+    Edit,
+    EngineClient,
+    RequestRefused,
+    editor_command,
+    user_at_terminal,
+)
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.wire import MAX_QUESTIONS
 
@@ -201,11 +206,10 @@ def run_editor(file: Path) -> None:
 
     The editor writes to the terminal on stderr: stdout may be a pipe that waits for the result.
     """
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    command = editor_command() or ["vi"]
+    editor = " ".join(command)
     try:
-        done = subprocess.run(
-            [*shlex.split(editor), str(file)], stdout=sys.stderr.fileno(), check=False
-        )
+        done = subprocess.run([*command, str(file)], stdout=sys.stderr.fileno(), check=False)
     except OSError as error:
         raise NotUnderstood(f"{editor}: {error.strerror}", hint="set $EDITOR") from None
     if done.returncode:

@@ -18,9 +18,9 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan, editable_text, read_edited_plan
 from astra_tui.model.settings import TeamKind
 from astra_tui.model.visible import is_harmless
-from astra_tui.sessions.client import Edit
+from astra_tui.sessions.client import Edit, editor_command
 from astra_tui.tui.approval import ApprovalState
-from astra_tui.tui.editor import edit_outside, editor_command
+from astra_tui.tui.editor import edit_outside
 from astra_tui.tui.screens.session_panes import SessionPanes
 
 
