@@ -93,6 +93,9 @@ class Check(Request[CaseCount | CaseResult | CheckReport], frozen=True):
 
     Cases with `known` results, of a check that was cut off, do not run again. The results come
     without counters, the report at the end without the results.
+
+    With `part`, as in `(1, 4)` for the second quarter, the results of these cases come and no more,
+    for a check that has them as `known` ones.
     """
 
     silence = CASE_SECONDS
@@ -103,6 +106,7 @@ class Check(Request[CaseCount | CaseResult | CheckReport], frozen=True):
     seed: int = 0
     known: tuple[CaseResult, ...] = ()
     only: tuple[Case, ...] | None = None
+    part: tuple[int, int] | None = None
     failures: int = 0
     """After so many failed cases it ends, with no report; 0: never."""
 

@@ -272,6 +272,10 @@ class _Worker:
         cases = request.only
         if cases is None:
             cases = (*build_suite(self.task, self.checker.seed), *request.added)
+            if request.part is not None:
+                for result in self.checker.check_part(source, cases, *request.part):
+                    yield msgspec.structs.replace(result, counters=None)
+                return
             of_source, _ = self.checker.cases_of(source, cases)
             yield CaseCount(len(cases) + len(of_source))
         else:

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from astra_tui.gpu.device import CudaDevice
-from astra_tui.lab.check.emulator_check import EmulatorCheck
+from astra_tui.lab.check.emulator_check import EmulatorCheck, EmulatorVerdict
+from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import MANY_ROWS
 from astra_tui.lab.check.runner import Checker, select_cases
@@ -18,6 +19,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.task import KernelTask
+from astra_tui.processes.child import Child
 from tests.gpu.script import Script, Scripted
 from tests.gpu.versions import BASELINE
 
@@ -81,6 +83,37 @@ def test_a_gpu_meets_many_rows_of_every_kind_of_value(
     )
     assert aligned == shifted
     assert len(aligned) >= 4
+
+
+def test_processes_with_a_part_of_the_cases_each_find_what_one_finds(
+    quick_task: KernelTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = BASELINE.read_text(encoding="utf-8")
+    wrong = text.replace("  out[", "  if (column != 6) out[", 1)
+    assert wrong != text
+    with EmulatorCheck(quick_task, parts=0) as one, EmulatorCheck(quick_task, parts=2) as several:
+
+        def verdict(emulator_check: EmulatorCheck, text: str) -> EmulatorVerdict:
+            emulator_check.begin(read_source(quick_task, text, "k.cu"), (), None, 0)
+            return emulator_check.result()
+
+        honest = verdict(one, text)
+        assert not honest.failed
+        assert honest.open == ""
+        assert verdict(several, text) == honest
+        found, alone = verdict(several, wrong), verdict(one, wrong)
+        assert found == alone
+        assert len(found.failed) > 10
+        # A part whose process dies is run by the first.
+        start = Child.start
+
+        def dying(child: Child) -> None:
+            start(child)
+            if child in several._others:
+                child.kill()
+
+        monkeypatch.setattr(Child, "start", dying)
+        assert verdict(several, text) == honest
 
 
 def test_what_is_not_emulated_is_named_and_fails_nothing(checker: Checker) -> None:

@@ -5,13 +5,16 @@ It sees what a GPU keeps to itself: reads of memory that nothing has written, ra
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from math import inf
 
 import msgspec
 
 from astra_tui.lab.check.execution import Source
-from astra_tui.lab.requests import CaseCount, Check, NamedSource
+from astra_tui.lab.requests import Check, NamedSource
 from astra_tui.model.check import Case, CaseOutcome, CaseResult, CheckReport, CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
@@ -36,18 +39,45 @@ class EmulatorVerdict(msgspec.Struct, frozen=True):
     """Why nothing is established, where the emulator did not get to its end or was not content."""
 
 
-class EmulatorCheck:
-    """A process that checks sources of one task on the emulator, one after the other."""
+MOST_PARTS, PROCESSORS_A_PART = 4, 4
+"""Processes among which the cases are shared out, and processors that each needs: it has a
+reference and a compiler of its own."""
 
-    def __init__(self, task: KernelTask):
+
+def parts_here() -> int:
+    """Among how many processes this machine shares out the cases; 0 where it is not worth it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    parts = min(MOST_PARTS, cores // PROCESSORS_A_PART)
+    return parts if parts > 1 else 0
+
+
+class EmulatorCheck:
+    """Processes that check sources of one task on the emulator, one source after the other.
+
+    With several, all but the first run a part of the cases each; the first has their results, runs
+    what is missing of them, and all that is not of single cases.
+    """
+
+    def __init__(self, task: KernelTask, parts: int | None = None):
+        """With so many parts; by default as many as this machine has processors for."""
         arguments = (str(task.folder.resolve()), EMULATOR, task.hash)
-        self._child = Child("astra_tui.lab.worker", arguments, name="the emulator's check")
-        self._call: Call[CaseCount | CaseResult | CheckReport] | None = None
+        self._child, *self._others = (
+            Child("astra_tui.lab.worker", arguments, name="the emulator's check")
+            for _ in range(1 + (parts_here() if parts is None else parts))
+        )
+        self._threads: ThreadPoolExecutor | None = None
+        self._verdict: Future[EmulatorVerdict] | None = None
 
     def close(self) -> None:
-        """Ends the process and what it started."""
-        self._child.close()
-        self._call = None
+        """Ends the processes and what they started."""
+        for child in (self._child, *self._others):
+            child.kill()  # Threads that wait for it wait no more.
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
+        for child in (self._child, *self._others):
+            child.close()
+        self._verdict = None
 
     def __enter__(self) -> EmulatorCheck:
         return self
@@ -66,35 +96,62 @@ class EmulatorCheck:
 
         The suite's drawn cases follow from `seed`.
         """
-        if self._call is not None:  # The check before was left before its end.
+        if self._verdict is not None:  # The check before was left before its end.
             self.close()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(1 + len(self._others), "emulator's check")
+        request = Check(NamedSource(source.text, source.file), added, seed, only=only)
+        children = self._others if only is None else ()
+        parts = [
+            self._threads.submit(_part, child, request, (number, len(children)))
+            for number, child in enumerate(children)
+        ]
         self._child.start()
-        named = NamedSource(source.text, source.file)
-        request = Check(named, added, seed, only=only)
-        self._call = Call(self._child, request, silence=SECONDS, most=inf)
-        with suppress(ChildDied, ChildTimeout):  # `result` says so.
-            self._call.begin()
+        self._verdict = self._threads.submit(self._whole, request, parts)
 
     def result(self) -> EmulatorVerdict:
         """Waits for the check that was begun."""
-        assert self._call is not None
+        assert self._verdict is not None
+        verdict = self._verdict.result()
+        self._verdict = None
+        return verdict
+
+    def _whole(
+        self, request: Check, parts: Sequence[Future[tuple[CaseResult, ...]]]
+    ) -> EmulatorVerdict:
+        """The verdict of the first process, once the others have run their parts."""
+        known = tuple(result for part in parts for result in part.result())
+        request = msgspec.structs.replace(request, known=known)
         results: list[CaseResult] = []
         report: CheckReport | None = None
         try:
-            while (reply := self._call.receive()) is not None:
+            for reply in Call(self._child, request, silence=SECONDS, most=inf).replies():
                 if isinstance(reply, CaseResult):
                     results.append(reply)
                 elif isinstance(reply, CheckReport):
                     report = reply
         except (UserError, ServerUnfit) as error:
-            self._call = None
             message = error.message if isinstance(error, UserError) else str(error)
             return EmulatorVerdict(len(results), open=message)
         except (ChildDied, ChildTimeout) as error:
-            self.close()
+            self._child.close()
             return EmulatorVerdict(len(results), open=str(error))
-        self._call = None
         return _summed(results, report)
+
+
+def _part(child: Child, request: Check, part: tuple[int, int]) -> tuple[CaseResult, ...]:
+    """The results of a part of the cases, as far as its process came."""
+    results: list[CaseResult] = []
+    request = msgspec.structs.replace(request, part=part)
+    with suppress(UserError, ServerUnfit):  # The whole check comes upon it, too.
+        try:
+            child.start()
+            for reply in Call(child, request, silence=SECONDS, most=inf).replies():
+                if isinstance(reply, CaseResult):
+                    results.append(reply)
+        except (ChildDied, ChildTimeout):
+            child.close()
+    return tuple(results)
 
 
 def _summed(results: list[CaseResult], report: CheckReport | None) -> EmulatorVerdict:

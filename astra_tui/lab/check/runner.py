@@ -83,6 +83,13 @@ class Checker(Basis):
             self.oracle.start()  # It judges workloads at their own size there, never cached.
         yield from check.run(whole_suite)
 
+    def check_part(
+        self, source: Source, suite: tuple[Case, ...], part: int, parts: int
+    ) -> Iterator[CaseResult]:
+        """The results of a part of all cases, with what they leave to a check that knows them."""
+        self.oracle.warm_up(suite)
+        yield from SourceCheck(self, source, suite).run_part(part, parts)
+
     def drawing_from(self, seed: int) -> Checker:
         """The same with cases drawn from another seed."""
         if seed == self.seed:

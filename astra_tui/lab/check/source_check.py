@@ -98,21 +98,9 @@ class SourceCheck:
         self.coverage: Coverage | None = None
 
     def run(self, whole_suite: bool) -> Iterator[CheckEvent]:
-        attributes = self.basis.device.attributes
-        tried: tuple[Case, ...] = self.suite
-        if whole_suite:
-            own, _ = self.basis.cases_of(self.source, self.suite)
-            tried = (*tried, *own)
-        split = (p for c in self.suite if _has_properties(c) for p in split_cases(self.task, c))
-        workloads: tuple[Case, ...] = ()
-        if whole_suite:
-            beyond = (case for case, _ in self.basis.beyond(self.source))
-            workloads = (*workload_cases(self.task), *beyond)
-        expressions = kernels_to_compile(
-            self.task, self.source, (*tried, *split, *workloads), attributes
-        )
-        compilation = self.basis.compiler.compile(self.source.text, expressions)
-        compilation = _with_plan_lines(compilation, self.source)
+        """The whole pass, or no more than its cases; the report comes last."""
+        tried = self._tried(whole_suite)
+        expressions, compilation = self._compile(tried, whole_suite)
         yield compilation
         if not compilation.ok:
             yield self._report(compilation, CheckVerdict.COMPILE_ERROR, _first_error(compilation))
@@ -153,6 +141,41 @@ class SourceCheck:
             self.seen.results += self.seen.on_emulator.failed
             yield from self.seen.on_emulator.failed
         yield self._report(compilation, *verdict_of(self.seen), whole_suite)
+
+    def run_part(self, part: int, parts: int) -> Iterator[CaseResult]:
+        """The results of every so-many-th case of a whole pass, up to one that ends it."""
+        tried = self._tried(whole_suite=True)
+        expressions, compilation = self._compile(tried, whole_suite=True)
+        if not compilation.ok:
+            return
+        self._let_conditions_report(expressions)
+        for case in tried[part::parts]:
+            result, _, _ = self._case(compilation, case)
+            yield result
+            if _hangs(result) or self.steps > CHECK_STEPS:
+                return
+
+    def _tried(self, whole_suite: bool) -> tuple[Case, ...]:
+        """The suite, and in a whole pass the cases that the source makes necessary."""
+        if not whole_suite:
+            return self.suite
+        own, _ = self.basis.cases_of(self.source, self.suite)
+        return *self.suite, *own
+
+    def _compile(
+        self, tried: tuple[Case, ...], whole_suite: bool
+    ) -> tuple[tuple[str, ...], Compilation]:
+        """The kernels that a pass needs, as C++ names, and what they compile to."""
+        split = (p for c in self.suite if _has_properties(c) for p in split_cases(self.task, c))
+        workloads: tuple[Case, ...] = ()
+        if whole_suite:
+            beyond = (case for case, _ in self.basis.beyond(self.source))
+            workloads = (*workload_cases(self.task), *beyond)
+        cases = (*tried, *split, *workloads)
+        attributes = self.basis.device.attributes
+        expressions = kernels_to_compile(self.task, self.source, cases, attributes)
+        compilation = self.basis.compiler.compile(self.source.text, expressions)
+        return expressions, _with_plan_lines(compilation, self.source)
 
     def _ended(self, last: CaseResult, cases: int) -> str:
         """Why a check ends before its last case."""
