@@ -206,6 +206,9 @@ def test_all_turns_load_before_the_first_stores(evidence: Evidence) -> None:
             "cannot be followed",
         ),
         ("sum += (float)input[i];", "no load that a statement is all about"),
+        (f"while (input[t] == (T)0.0f) {{ }} {IN_PLACE}", "wait for other threads (while)"),
+        (IN_PLACE.replace("out[i] = z", "__syncthreads(); out[i] = z"), "(__syncthreads)"),
+        (IN_PLACE.replace("out[i] = z", "atomicAdd(&sum, 1.0f); out[i] = z"), "(atomicAdd)"),
     ],
 )
 def test_turns_whose_loads_stay(turn: str, why: str, evidence: Evidence) -> None:

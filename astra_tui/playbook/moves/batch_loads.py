@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -139,6 +140,9 @@ def _batch(source: KernelText, kernel: Function, loop: Loop) -> _Batch:
     unknown = unknown_accesses(loop.node, kernel)
     if unknown:
         raise _Unsuitable(f"line {line_of(unknown[0])}: an access that cannot be followed")
+    waits = _waiting(source, text_of(loop.node))
+    if waits:
+        raise _Unsuitable(f"{line}: its turns may wait for other threads ({waits})")
     statements = [*declared_loads(kernel, loop), *_kept_loads(kernel, loop)]
     statements.sort(key=lambda found: found[1].start_byte)
     loads = tuple(_load(source, kernel, loop, *found) for found in statements)
@@ -149,6 +153,26 @@ def _batch(source: KernelText, kernel: Function, loop: Loop) -> _Batch:
         raise _Unsuitable(f"{line}: the loop does nothing but load")
     is_first = all(loop.node.end_byte <= b.start_byte for b in source.barriers(kernel))
     return _Batch(loop, loads, is_first)
+
+
+_WAITING = re.compile(
+    r"\b(?:while|do|asm|volatile|atomic\w*|__threadfence\w*|__nanosleep|__sync\w*|__shfl\w*|__ldcv)\b"
+)
+"""By what a thread may come to know that others have stored something."""
+
+
+def _waiting(source: KernelText, text: str) -> str:
+    """By what code may wait for other threads, itself or in functions of the source; "" if it
+    does not.
+    """
+    bodies = {f.name: text_of(f.body) for f in source.functions if not f.is_kernel}
+    texts = [text]
+    for part in texts:  # Grows by what is called.
+        found = _WAITING.search(part)
+        if found:
+            return found[0]
+        texts += [bodies.pop(name) for name in set(re.findall(r"\w+", part)) & bodies.keys()]
+    return ""
 
 
 def _leaves(node: Node) -> Iterator[Node]:
