@@ -265,11 +265,11 @@ def test_the_same_diff_with_other_marks_keeps_place_and_choice() -> None:
     run(test())
 
 
-def test_a_refused_hunk_stays_refused_while_something_else_is_looked_at() -> None:
+def test_the_last_choice_of_hunks_stays_while_something_else_is_looked_at() -> None:
     async def test() -> None:
         pane = shown()
         async with opened(pane) as pilot:
-            await pilot.press("J", "space")
+            await pilot.press("space", "space", "J", "space")
             for other in (None, replace(VIEW, new=NEW + "// more\n")):
                 pane.show(other)
                 await pilot.pause()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.cache import LRUCache
 from textual.message import Message
 
 from astra_tui.model.hunks import LineChange, hunk_needs, line_changes, with_needed
@@ -30,7 +29,6 @@ from astra_tui.tui.widgets.diff.rows import (
 _Choice = tuple[frozenset[int], frozenset[LineChange]]
 """Accepted hunks, and what is refused of these."""
 
-_MAX_CHOICES = 32
 _BOX = 5
 """Cells of a header, from the left, on which a click toggles the hunk."""
 
@@ -71,7 +69,7 @@ class DiffLines(DiffCanvas):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         # A refused hunk stays refused while the engineer looks at something else.
-        self._choices: LRUCache[tuple[str, str], _Choice] = LRUCache(_MAX_CHOICES)
+        self._choices: dict[tuple[str, str], _Choice] = {}
         self._room = 0
         """Cells of a line for which the rows were built."""
         self._changes: tuple[LineChange, ...] | None = None
