@@ -93,7 +93,7 @@ async def check_diff(
 ) -> tuple[Ruling, ...]:
     """What rules say of code that compiles, about each constraint.
 
-    Code of a move does what its plan says, and what an edit of the plan has set.
+    Code of a move does what its plan says, as edited: of an edit only what a rule reads is told.
     """
     versions = []
     for source in (brief.source, text):
@@ -109,12 +109,12 @@ async def check_diff(
     if code.author.kind is not AuthorKind.PLAYBOOK:
         return rulings
     why = "the code is the move's own, which does what the plan says"
-    own = (Origin.PLAN, Origin.EDIT)
     return tuple(
         msgspec.structs.replace(r, compliance=Compliance.KEPT, judge=Judge.RULE, why=why)
-        if r.constraint.origin in own and r.judge is None
+        if r.constraint.origin is Origin.PLAN
         else r
         for r in rulings
+        if r.constraint.origin is not Origin.EDIT or r.judge is not None
     )
 
 

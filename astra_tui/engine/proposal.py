@@ -392,7 +392,10 @@ class Proposal:
         if not said:
             return
         await self.context.control.checkpoint()
-        if own := unedited_words(self._state.plan, self._plan):
+        own = unedited_words(self._state.plan, self._plan)
+        if code.author.kind is AuthorKind.PLAYBOOK:  # Its words are all the move's, edited or not.
+            own = self._plan.change
+        if own:
             said = (Constraint(Origin.PLAN, own, self._plan.title, round_), *said)
         rulings = await check_diff(self.context.lab, brief, code, text, said)
         known = self._state.rulings(code.candidate)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.model.approval import Answer, AnswerRefused, ApprovalGate, ApprovalStatus
 from astra_tui.model.author import AuthorKind
+from astra_tui.model.constraints import Compliance, Origin
 from astra_tui.model.events import (
     ApprovalAsked,
     CheckStarted,
@@ -89,6 +90,9 @@ def test_a_file_of_decisions_edits_what_is_coded(tmp_path: Path, quick_task: Ker
     plan = state.plan_of(1, 0)
     assert (plan.title, plan.prediction.counter_ratio) == ("Access 8 bytes a thread", 0.25)
     assert state.decisions["1.0.plan"].by.kind is AuthorKind.ENGINEER
+    asked = next(q for q in state.questions.values() if q.gate is ApprovalGate.DIFF)
+    (ruling,) = state.round(1).proposals[0].rulings(asked.subject)
+    assert (ruling.constraint.origin, ruling.compliance) == (Origin.PLAN, Compliance.KEPT)
 
 
 @pytest.mark.parametrize(
