@@ -129,9 +129,11 @@ class PredictionRecord(msgspec.Struct, frozen=True):
 
     def describe(self) -> str:
         """As in "12 plans, 4 better; 9 counters, off by a factor of 1.21 on average"."""
-        told = [f"{self.plans} plans, {self.better} better"]
+        plans, counters = ("" if n == 1 else "s" for n in (self.plans, self.counters))
+        told = [f"{self.plans} plan{plans}, {self.better} better"]
         if self.mean_factor is not None:
-            told.append(f"{self.counters} counters, off by a factor of {self.mean_factor:.2f}")
+            off = f"off by a factor of {self.mean_factor:.2f}"
+            told.append(f"{self.counters} counter{counters}, {off}")
         if self.speedup_bias is not None:
             told.append(
                 f"{self.in_bounds} of {self.speedups} speedups within predicted bounds, measured "

@@ -72,7 +72,7 @@ def test_a_session_is_told_what_another_one_measured(
     _, events = run(tmp_path / "second", quick_task, second, store)
     (recalled,) = [e for e in events if isinstance(e, MemoryRecalled)]
     assert recalled.known == (one,)
-    assert recalled.predictions == "1 plans, 0 better; 1 counters, off by a factor of 2.00"
+    assert recalled.predictions == "1 plan, 0 better; 1 counter, off by a factor of 2.00"
     (told, own) = second.briefs[0].recalled
     assert told.startswith("worse: slower: requests x1.00 (predicted x0.50) [silu_and_mul on")
     assert told.endswith("first/1.1]")
@@ -164,6 +164,6 @@ def test_the_ledger_scores_counters_and_times_over_all_sessions() -> None:
     assert predictions_of(rows, "playbook", "", "NVIDIA H100") == "", "nothing was measured"
     elsewhere = [*rows, tried(4, gpu="emulator", speedup=None)]
     told = predictions_of(elsewhere, "llm", "qwen3", "emulator")
-    assert told.startswith("on emulator: 1 plans, 1 better; ")
+    assert told.startswith("on emulator: 1 plan, 1 better; ")
     assert "; 3 plans, 2 better; " in told
     assert "2 speedups within predicted bounds, measured x" in told
