@@ -64,6 +64,8 @@ async def test_help_is_about_the_pane_in_front(saved: Path) -> None:
             await desk.until(lambda: desk.app.screen.query("HelpScreen LinesView"), "help")
             await desk.until(lambda w=words: w in help_text(desk), f"help about {words}")
             assert "Zoom" in help_text(desk)
+            assert "Scroll Left" not in help_text(desk)
+            assert key != "1" or "↑, k Up ↓, j Down" in help_text(desk), "the same action once"
             await desk.press("escape")
 
 

@@ -261,14 +261,16 @@ class HelpScreen(PageDialog[None]):
         node = screen.focused or screen
         helped = next((n for n in node.ancestors_with_self if getattr(n, "HELP", None)), screen)
         title = str(getattr(helped, "TITLE", None) or screen.title or "astra-tui")
-        keys: list[tuple[str, str]] = []
+        keys: dict[str, list[str]] = {}
         for active in screen.active_bindings.values():
             binding = active.binding
-            words = binding.description or (binding.id or "").replace(".", " ").replace("_", " ")
+            words = binding.description or (binding.id or "").rpartition(".")[2].replace("_", " ")
             if words and (binding.show or not screen.is_modal):  # Not all keys of a text field.
-                keys.append((screen.app.get_key_display(binding), words))
+                same = keys.setdefault(_as_sentence(words), [])
+                same.append(screen.app.get_key_display(binding))
         about = [helped.HELP or "", getattr(screen, "more_help", "")]
-        return cls(title, "\n\n".join(filter(None, about)), keys)
+        rows = [(", ".join(dict.fromkeys(shown)), words) for words, shown in keys.items()]
+        return cls(title, "\n\n".join(filter(None, about)), rows)
 
     def write(self, page: Page) -> None:
         """What the pane shows, then the keys."""
@@ -278,3 +280,11 @@ class HelpScreen(PageDialog[None]):
             page.field(key, words, Tone.PLAIN, column=14)
         page.blank()
         page.paragraph("ctrl+p lists every action by name.", Tone.DIM)
+
+
+def _as_sentence(words: str) -> str:
+    """As in "Scroll left", which Textual calls "Scroll Left"; abbreviations stay."""
+    first, *others = words.split(" ")
+    return " ".join(
+        [first[:1].upper() + first[1:], *(w.lower() if w.istitle() else w for w in others)]
+    )
