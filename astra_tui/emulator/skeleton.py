@@ -287,7 +287,7 @@ class _Runner:
             if following < 0:
                 return
             index = following
-        if index < len(self.ops):
+        if index < len(self.ops) and index != tile.until:
             self.ready.setdefault(index, []).append(tile)
 
     def _condition(self, op: Op, tile: Tile) -> Any:
@@ -398,7 +398,8 @@ class _Runner:
         """The next instruction for the whole tile, or -1 when its threads were sent elsewhere."""
         step = op.step
         if op.is_data_branch:
-            return self._fork(op, tile)
+            self._fork(op, tile)
+            return -1
         condition: Any = np.True_
         if step.predicate >= 0:
             condition = self._condition(op, tile)
@@ -418,13 +419,16 @@ class _Runner:
                 self.ready.setdefault(following, []).append(part)
         return -1
 
-    def _fork(self, op: Op, tile: Tile) -> int:
-        """Follows the first side; copies of the threads follow the others to where they meet."""
+    def _fork(self, op: Op, tile: Tile) -> None:
+        """Sends the threads to the first side, and copies of them along others to where they meet.
+
+        All wait for their turn: in a loop, copies would otherwise gather without bound.
+        """
+        self.ready.setdefault(op.targets[0], []).append(tile)
         for side in op.targets[1:]:
             if side == len(self.ops):
                 continue
             self.ready.setdefault(side, []).append(tile.copy(op.target))
-        return op.targets[0]
 
     def _take(self, op: Op, tile: Tile) -> int:
         if op.step.flow is Flow.BRANCH:

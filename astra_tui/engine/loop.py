@@ -229,7 +229,9 @@ class Engine:
                 )
         except (TeamUnavailable, LabFailed, UserError) as error:
             stop = Stop(StopReason.TROUBLE, str(error))
-            self.record.emit(ErrorOccurred(type(error).__name__, str(error)))
+            places = {TeamUnavailable: "the team", LabFailed: "the lab"}
+            where = next((w for kind, w in places.items() if isinstance(error, kind)), "the run")
+            self.record.emit(ErrorOccurred(where, str(error)))
         except BaseException as error:
             stop = Stop(StopReason.TROUBLE, f"{type(error).__name__}: {error}")
             raise

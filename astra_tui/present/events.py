@@ -10,6 +10,7 @@ from astra_tui.model.digest import short
 from astra_tui.model.findings import sanitizer_words
 from astra_tui.present import numbers
 from astra_tui.present import words as say
+from astra_tui.present.numbers import pluralised
 from astra_tui.present.tones import Phrase, Tone, tone_of
 
 
@@ -28,7 +29,7 @@ def _of_plans(event: events.Event) -> Phrase | None:
             told = []
             if known:
                 like = known[0].describe()
-                told.append(f"{len(known)} plans of earlier sessions fit, such as {like}")
+                told.append(f"{pluralised(len(known), 'plan')} of earlier sessions, such as {like}")
             if predictions:
                 told.append(f"the team's predictions so far: {predictions}")
             return Phrase(f"memory: {'; '.join(told)}", Tone.DIM) if told else None

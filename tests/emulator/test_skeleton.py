@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astra_tui.emulator import skeleton
 from astra_tui.emulator.device import Emulator
 from astra_tui.emulator.stores import first_missing
+from astra_tui.emulator.tiles import Tile, joined
 from astra_tui.emulator.whole import GridSkeleton, WholePlan
 from astra_tui.lab.check.binding import bind_launch
 from astra_tui.lab.check.execution import read_source, resolve_case
@@ -214,3 +216,26 @@ def test_an_endless_loop_ends_by_its_budget(compiler: Compiler) -> None:
     grid, _ = skeleton_of(compiler, source, grid=(1, 1, 1))
     assert grid.skeleton.finding is not None
     assert grid.skeleton.finding.kind is FindingKind.BUDGET
+
+
+def test_threads_of_a_loop_do_not_pile_up_where_data_decides(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that take the other side of `continue` run in the turn of the loop that they left."""
+    waiting = []
+
+    def counted(tiles: list[Tile], live: frozenset[int]) -> list[Tile]:
+        waiting.append(len(tiles))
+        return joined(tiles, live)
+
+    monkeypatch.setattr(skeleton, "joined", counted)
+    body = """
+  for (int n = i; n < 4096; n += 32) {
+    if (in[n] == 0.0f && in[4095 - n] != in[n]) continue;
+    out[n] = in[n];
+  }
+}"""
+    grid, _ = skeleton_of(compiler, HEAD + body, grid=(1, 1, 1), block=32)
+    assert grid.skeleton.finding is None
+    assert stored_elements(grid) == set(range(4096))
+    assert max(waiting, default=1) <= 2
