@@ -29,6 +29,7 @@ def _section(command: Command) -> str:
     call = " ".join([f"astra-tui {command.name}", *map(usage_of, command.params)])
     description = " ".join((command.help or "").split())
     head = f"### astra-tui {command.name}\n\n{description}\n\n```text\n{call}\n```\n\n"
+    head += f"For example `{command.example}`.\n\n"
     return head + "\n".join(_table(command.params)) + "\n"
 
 

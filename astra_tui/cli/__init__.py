@@ -110,7 +110,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         with COMMANDS.make_context("astra-tui", given) as context:
             return int(COMMANDS.invoke(context))
     except click.UsageError as error:
-        return exit_with_usage(error)
+        return exit_with_usage(error, as_json="--json" in given)
     except UserError as error:  # Of the screen that opens without a command.
         from astra_tui.cli.exit_codes import report_failure
 

@@ -19,6 +19,9 @@ Options = SimpleNamespace
 
 EPILOG = "exit codes:\n" + "\n".join(f"  {int(c):3}  {text}" for c, text in MEANINGS.items())
 _WIDTH = 80
+_UNBROKEN = str.maketrans("- ", "\u2011\xa0")
+"""Of a flag with its value, which stays on one line."""
+_BROKEN = str.maketrans("\u2011\xa0", "- ")
 
 MIN_MEMORY = 192 << 20
 """Bytes of address space below which NumPy's library ends a process without an exception."""
@@ -54,6 +57,11 @@ class OneOf(click.Choice[str]):
 class Command(click.Command):
     """A command: what its module's `run` does, with errors in two lines and without the usage."""
 
+    def __init__(self, *arguments: Any, example: str, **settings: Any):
+        super().__init__(*arguments, **settings)
+        self.example = example
+        """A call of it, as one would type it."""
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses arguments. Raises click.UsageError for an unknown one."""
         ctx.allow_extra_args = True
@@ -88,15 +96,16 @@ class Command(click.Command):
     def get_help(self, ctx: click.Context) -> str:
         """Usage, what it does, arguments, flags, and exit codes."""
         formatter = click.HelpFormatter(width=_WIDTH - 1, max_width=_WIDTH - 1)
-        usage = " ".join(usage_of(p) for p in (*self.get_params(ctx)[-1:], *self.params))
+        parts = [usage_of(p) for p in (*self.get_params(ctx)[-1:], *self.params)]
+        usage = " ".join(part.translate(_UNBROKEN) for part in parts)
         formatter.write_usage(ctx.command_path, usage, prefix="usage: ")
         formatter.write(f"\n{self.help}\n")
         arguments = [p for p in self.params if isinstance(p, Argument)]
         flags = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
         _write_section(formatter, "arguments", [(name_of(a), a.help or "") for a in arguments])
         _write_section(formatter, "options", [(names_of(f), f.help or "") for f in flags])
-        formatter.write(f"\n{EPILOG}\n")
-        return formatter.getvalue().rstrip("\n")
+        formatter.write(f"\nexample:\n  {self.example}\n\n{EPILOG}\n")
+        return formatter.getvalue().rstrip("\n").translate(_BROKEN)
 
 
 def _helping(option: click.Option | None) -> click.Option | None:
@@ -190,7 +199,7 @@ class Commands(click.Group):
 
 
 def command(
-    summary: str, more: str, *parameters: click.Parameter
+    summary: str, more: str, *parameters: click.Parameter, example: str
 ) -> Callable[[Callable[[Options], int]], Command]:
     """Makes the command of a module from its `run`; its `summary` is in `commands` as well."""
 
@@ -199,6 +208,7 @@ def command(
             run.__module__.rpartition(".")[2],
             callback=run,
             params=list(parameters),
+            example=example,
             help=f"{summary[0].upper()}{summary[1:]}.\n{fill(more, _WIDTH - 1)}".strip(),
             context_settings={"help_option_names": ["-h", "--help"]},
         )
@@ -273,10 +283,16 @@ def _words_of(error: click.UsageError) -> str:
     return message[:1].lower() + message[1:]
 
 
-def exit_with_usage(error: click.UsageError) -> ExitCode:
-    """Prints what is wrong with a command line; returns the exit code."""
+def exit_with_usage(error: click.UsageError, as_json: bool) -> ExitCode:
+    """Prints what is wrong with a command line, as JSON too if asked; returns the exit code."""
     message, hint = usage_words(error)
     click.echo(f"{message}\n  {hint}", err=True)
+    if as_json:
+        from astra_tui import plain
+        from astra_tui.cli.json_answers import ErrorAnswer, ErrorEntry
+
+        entry = ErrorEntry(message, file="", line=0, column=0, hint=hint)
+        plain.print_json(ErrorAnswer(int(ExitCode.BAD_INPUT), entry))
     return ExitCode.BAD_INPUT
 
 

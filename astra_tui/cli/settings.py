@@ -15,7 +15,7 @@ import platformdirs
 from astra_tui.cli.click_command import Options
 from astra_tui.cli.flags import chosen_seed
 from astra_tui.cli.read_file import read_user_file
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.errors import UserError, nearest, value_words
 from astra_tui.model.plan import Risk
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import (
@@ -128,7 +128,7 @@ def choices_of(table: Table, known: Choices, refused: Collection[str]) -> Choice
         try:
             chosen[name] = msgspec.convert(value, _TYPES[name], strict=True)
         except msgspec.ValidationError as error:
-            table.fail(str(error), name, _valid(_TYPES[name], value))
+            table.fail(value_words(error), name, _valid(_TYPES[name], value))
     return msgspec.structs.replace(known, **chosen)
 
 
@@ -318,7 +318,9 @@ def _converted(name: str, value: Any, label: str, file: str = "") -> Any:
     try:
         return msgspec.convert(value, kind, strict=bool(file))
     except msgspec.ValidationError as error:
-        raise UserError(f"{label}: {error}", file=file, hint=_valid(kind, value)) from None
+        raise UserError(
+            f"{label}: {value_words(error)}", file=file, hint=_valid(kind, value)
+        ) from None
 
 
 def _valid(kind: Any, value: Any) -> str:

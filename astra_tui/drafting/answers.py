@@ -12,7 +12,7 @@ import msgspec
 import tomli_w
 
 from astra_tui.model.dtypes import OF_SPELLING, DType
-from astra_tui.model.errors import Place, UserError
+from astra_tui.model.errors import Place, UserError, value_words
 from astra_tui.model.task import Acceptance, ArgumentRole
 
 _NAMED_KEY = re.compile(r"`\$?\.?([\w.\[\]]+)`|\b((?:template|python|plan|args|dims)\.[\w.]+)")
@@ -216,7 +216,7 @@ def _converted(data: object, file: str) -> Answers:
     try:
         return msgspec.convert(data, Answers)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
+        message, _, path = value_words(error).partition(" - at `$")
         unknown = re.search(r"unknown field `(\w+)`", message)
         key = ".".join(filter(None, (path.strip("`."), unknown[1] if unknown else "")))
         said = f"unknown key `{key}`" if unknown else f"`{key}`: {message}"

@@ -12,7 +12,7 @@ import msgspec
 from astra_tui.model.approval import Answer, ApprovalGate, ApprovalStatus, Question
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.constraints import Ruling, broken_words
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.errors import UserError, nearest, value_words
 from astra_tui.model.plan import Plan, edited_plan
 from astra_tui.model.settings import Approval, GatePolicy
 from astra_tui.model.state import SessionState
@@ -141,7 +141,7 @@ def _decision(entry: Any, number: int, path: Path) -> ScriptedDecision:
     try:
         return msgspec.convert(entry, ScriptedDecision)
     except msgspec.ValidationError as error:
-        what, _, key = str(error).partition(" - at `$.")
+        what, _, key = value_words(error).partition(" - at `$.")
         message = f"{key.rstrip('`')}: {what}" if key else what
         raise UserError(f"decision {number}: {message}", file=str(path), hint=_EXAMPLE) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,31 @@ _RESOURCES = {
     errno.ENFILE: _FILES,
     errno.ENOMEM: "raise the limit on memory: ulimit -v unlimited",
 }
+
+
+_EXPECTED = re.compile(r"Expected `([a-z |]+)`(?: (>=|<=|>) ([0-9.e+-]+))?(?:, got `([a-z]+)`)?")
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a text",
+    "array": "a list",
+    "object": "a table",
+}
+_BOUNDS = {">=": "of {} or more", "<=": "of at most {}", ">": "above {}"}
+
+
+def value_words(error: Exception) -> str:
+    """What msgspec refuses of a value, as in "a whole number of 1 or more is needed"."""
+
+    def in_words(found: re.Match[str]) -> str:
+        kinds, bound, limit, given = found.groups()
+        names = [_KINDS.get(kind, f"`{kind}`") for kind in kinds.split(" | ") if kind != "null"]
+        told = " or ".join(names)
+        told += f" {_BOUNDS[bound].format(limit.removesuffix('.0'))}" if bound else ""
+        return f"{told} is needed" + (f", not {_KINDS.get(given, given)}" if given else "")
+
+    return _EXPECTED.sub(in_words, str(error))
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

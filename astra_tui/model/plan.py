@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from astra_tui.model.digest import content_hash
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.errors import UserError, nearest, value_words
 
 
 class Risk(StrEnum):
@@ -272,7 +272,7 @@ def edited_plan(before: Plan, fields: Mapping[str, Any]) -> Plan:
     try:
         return msgspec.convert({**msgspec.to_builtins(before), **others}, Plan)
     except msgspec.ValidationError as error:
-        raise UserError(f"the edited plan: {error}") from None
+        raise UserError(f"the edited plan: {value_words(error)}") from None
 
 
 def unedited_words(shown: Plan, decided: Plan) -> str:

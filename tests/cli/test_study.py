@@ -162,7 +162,7 @@ def test_a_run_that_the_budget_cuts_is_the_last(shell: Shell, url: str) -> None:
         ("[1, 2]", "[1, 1]", 4, "seeds: names each one once"),
         ("[1, 2]", "[1, -2]", 4, "seeds: a seed is a whole number"),
         ("rounds = 1", "round = 1", 7, "settings.lot.round: unknown setting"),
-        ("rounds = 1", "rounds = 0", 7, "settings.lot.rounds: Expected `int` >= 1"),
+        ("rounds = 1", "rounds = 0", 7, "rounds: a whole number of 1 or more is needed"),
         ("rounds = 1", 'theme = "dark"', 7, "settings.lot.theme: unknown setting"),
         ("rounds = 1", 'approve = "ask"', 7, "no one is there to be asked"),
         ("rounds = 1", 'approve = "auto"', 7, "a random gate decides already"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from importlib import import_module
 
 import click
+import msgspec
 import pytest
 
 import astra_tui
@@ -44,6 +47,12 @@ def test_help_of_a_command_names_its_flags_and_the_exit_codes(shell: Shell, name
         assert parameter.help, parameter.name
         assert all(opt in outcome.out for opt in parameter.opts if opt.startswith("-"))
     assert max(map(len, outcome.out.splitlines())) <= 80
+    program, *words = shlex.split(called.example)
+    assert f"example:\n  {called.example}\n" in outcome.out
+    assert (program, words[0]) == ("astra-tui", name)
+    called.make_context(name, words[1:])
+    usage = outcome.out.partition("\n\n")[0]
+    assert not re.search(r"-$|\[[^\]]*$", usage, re.MULTILINE), "a flag keeps its value with it"
 
 
 @pytest.mark.parametrize(
@@ -91,11 +100,11 @@ def test_help_of_a_command_names_its_flags_and_the_exit_codes(shell: Shell, name
 def test_bad_usage_says_what_and_what_next(
     shell: Shell, arguments: list[str], message: str, hint: str
 ) -> None:
-    outcome = shell.run(*arguments)
+    outcome = shell.run(*arguments, "--json")
     assert outcome.code == ExitCode.BAD_INPUT
-    assert outcome.out == ""
     first, *rest = outcome.err.splitlines()
     assert message in first
+    assert msgspec.json.decode(outcome.out)["exit_code"] == outcome.code
     assert hint in "".join(rest)
     assert len(rest) <= 1
 

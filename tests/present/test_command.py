@@ -59,6 +59,11 @@ def test_one_of_them(shell: Shell, session: Path, flag: str, name: str) -> None:
     assert answer == ReportAnswer(str(session), html, markdown, (), trust)
 
 
+def test_a_session_that_comes_with_the_program_needs_no_folder(shell: Shell) -> None:
+    outcome = shell.run("report", "h100-playbook-silu", "--markdown-only")
+    assert (outcome.code, outcome.out) == (ExitCode.OK, "markdown  h100-playbook-silu.md\n")
+
+
 def test_a_session_that_is_not_there(shell: Shell, session: Path) -> None:
     outcome = shell.run("report", "sampel", "--json")
     assert outcome.code == ExitCode.BAD_INPUT

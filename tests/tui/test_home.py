@@ -64,6 +64,8 @@ async def test_a_first_run_lists_the_kernels_and_says_what_to_do(tmp_path: Path)
         await desk.until(lambda: "no sessions yet" in home_text(desk, "#first-run"), "the help")
         for name in ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse"):
             assert name in home_text(desk, "#kernels")
+        told = home_text(desk, "#first-run")
+        assert "your own config.toml" in " ".join(told.split()), "others may not name a server"
 
 
 @on_a_loop

@@ -24,6 +24,7 @@ from astra_tui.model.errors import UserError
         required=False,
     ),
     PLAIN,
+    example="astra-tui attach",
 )
 def run(options: Options) -> int:
     """Follows an engine until its session ends; the exit code is 1 when there is none."""

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         "--zoo", metavar="FOLDER", help="the folder of the zoo (default: tests/zoo of a checkout)"
     ),
     JSON,
+    example="astra-tui audit --kind races --only 'rms-*'",
 )
 def run(options: Options) -> int:
     """Judges what the results lack, and sums all of them up; 1 if any speaks against the gate."""

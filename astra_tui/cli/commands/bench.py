@@ -78,6 +78,7 @@ class _Wanted:
     GPU,
     flag("--energy", help="also measure the energy of a launch, in blocks of more than a second"),
     JSON,
+    example="astra-tui bench silu_and_mul baseline.cu my_version.cu",
 )
 def run(options: Options) -> int:
     """Checks the sources, times them, prints a table for each candidate, or one JSON object."""

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     *SESSION_TASK,
     DEVICE,
     JSON,
+    example="astra-tui bisect h100-playbook-silu --error 0.6",
 )
 def run(options: Options) -> int:
     """Prints every trial as it ends, then the round; exit code 1 where there is none."""

@@ -65,6 +65,7 @@ class _Errors:
     SANITIZE,
     DEVICE,
     JSON,
+    example="astra-tui check silu_and_mul my_version.cu",
 )
 def run(options: Options) -> int:
     """Checks one task, or all; prints a summary of each source, or one JSON object."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     DEVICE,
     PLAIN,
     JSON,
+    example="astra-tui compare h100-playbook-silu h200-playbook-silu",
 )
 def run(options: Options) -> int:
     """Opens the screen; or prints both sides, and an interleaved timing where there is a GPU."""

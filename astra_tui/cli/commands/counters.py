@@ -55,6 +55,7 @@ class _Counted:
     ),
     flag("--hardware", help="read the first GPU's own counters with ncu as well, and show both"),
     JSON,
+    example="astra-tui counters silu_and_mul tuned.cu --against baseline.cu",
 )
 def run(options: Options) -> int:
     """Prints the annotated source, next to another version if there is one, or JSON."""

@@ -46,6 +46,7 @@ from astra_tui.model.settings import check_device_name
     *SESSION_TASK,
     DEVICE,
     JSON,
+    example="astra-tui deliver h100-playbook-silu --to flashinfer",
 )
 def run(options: Options) -> int:
     """Writes the adapter and says what was checked; 1 where a check failed: nothing is left."""

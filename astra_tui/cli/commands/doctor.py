@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     flag("--base-url", metavar="URL", help="an OpenAI-compatible server to try"),
     flag("--config", metavar="FILE", help="a TOML file of settings"),
     JSON,
+    example="astra-tui doctor",
 )
 def run(options: Options) -> int:
     """Prints all probes, in lines or as JSON."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     *SESSION_TASK,
     DEVICE,
     JSON,
+    example="astra-tui export h100-playbook-silu --to torch",
 )
 def run(options: Options) -> int:
     """Writes the export and says what was checked; 1 where a check failed, and nothing is left."""

@@ -17,7 +17,7 @@ from astra_tui.cli.click_command import Options, argument, command, flag
 from astra_tui.cli.exit_codes import ExitCode
 from astra_tui.cli.flags import RUN, SESSION_TASK
 from astra_tui.cli.read_file import read_user_file
-from astra_tui.model.errors import UserError, nearest
+from astra_tui.model.errors import UserError, nearest, value_words
 from astra_tui.model.plan import Plan, edited_plan
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     flag("--no-run", help="write the branch only; run it later with: resume"),
     *SESSION_TASK,
     *RUN,
+    example="astra-tui fork h100-playbook-silu --at 2",
 )
 def run(options: Options) -> int:
     """Writes the branch, then runs on with it like `run`; the parent is only read."""
@@ -126,7 +127,7 @@ def _plan(file: Path, parent: Path, timeline: Timeline, place: ForkPlace, task: 
             return msgspec.convert(given, Plan)
         return asyncio.run(follow_edit(kind, brief, shown, edited_plan(shown, given)))
     except msgspec.ValidationError as error:
-        raise UserError(f"the plan: {error}", file=str(file), hint=_FIELDS) from None
+        raise UserError(f"the plan: {value_words(error)}", file=str(file), hint=_FIELDS) from None
     except UserError as error:
         raise UserError(error.message, file=str(file), hint=error.hint) from None
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     "list the kernel tasks",
     "Tasks are looked up in ./kernels, in $ASTRA_TUI_KERNELS, then among the bundled ones.",
     JSON,
+    example="astra-tui kernels",
 )
 def run(options: Options) -> int:
     """Prints a table, or JSON. A task that cannot be read is named on stderr."""

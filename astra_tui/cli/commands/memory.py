@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     flag("--export", metavar="FILE", help="write them into a file, one JSON object a line"),
     flag("--forget", metavar="ID|all", help="forget one plan, all of a session, or all"),
     JSON,
+    example="astra-tui memory --operator silu_and_mul",
 )
 def run(options: Options) -> int:
     """Lists, writes or forgets; forgetting takes the filters of a list."""

@@ -61,6 +61,7 @@ def _paths(
     switch("--ask", "ask for each open point, on the screen or in lines (--plain)"),
     PLAIN,
     JSON,
+    example="astra-tui new my_task --from my_kernel.cu",
 )
 def run(options: Options) -> int:
     """Writes the draft, compiles it, and lists what is left to decide."""

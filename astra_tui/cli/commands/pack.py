@@ -14,6 +14,7 @@ from astra_tui.model.errors import UserError
     "verified, compared and branched off as before; gunzip makes it one that can be resumed.",
     argument("session", "SESSION", "a session's name or folder"),
     flag("--sessions", metavar="DIR", help="where sessions are (./sessions)"),
+    example="astra-tui pack my-session",
 )
 def run(options: Options) -> int:
     """Packs one session; one that an engine still writes is refused."""

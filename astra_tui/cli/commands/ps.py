@@ -12,6 +12,7 @@ from astra_tui.cli.flags import JSON
     "list the engines that run now",
     "Every engine of this user on this machine is asked; sockets of dead ones are removed.",
     JSON,
+    example="astra-tui ps",
 )
 def run(options: Options) -> int:
     """Prints a table, or JSON. A socket that listens but does not greet is named on stderr."""

@@ -59,6 +59,7 @@ def replay_speed(text: str) -> float:
     ),
     PLAIN,
     JSON,
+    example="astra-tui replay h100-playbook-silu --headless --to 40",
 )
 def run(options: Options) -> int:
     """Opens the screen, or prints lines; without a session it lists what can be replayed."""

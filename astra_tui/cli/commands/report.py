@@ -23,17 +23,18 @@ from astra_tui.model.errors import UserError
     flag("--data", help="also write NAME.json: the same document as data"),
     flag("--sessions", metavar="DIR", help="where names are looked up (default: ./sessions)"),
     JSON,
+    example="astra-tui report h100-playbook-silu --out reports",
 )
 def run(options: Options) -> int:
     """Writes the files and names them; damage of the journal is reported on stderr and in them."""
     from astra_tui.cli.json_answers import ReportAnswer
+    from astra_tui.cli.session_lookup import saved_session
     from astra_tui.present.document import pairs
     from astra_tui.present.report import write_report
-    from astra_tui.sessions.store import find_session, sessions_folder
 
     if options.html_only and options.markdown_only:
         raise UserError("--html-only and --markdown-only exclude each other", hint="leave one out")
-    folder = find_session(options.session, sessions_folder(options.sessions))
+    folder = saved_session(options.session, options.sessions)
     written = write_report(
         folder,
         Path(options.out),

@@ -117,6 +117,7 @@ def _say(folder: Path, found: tuple[Difference, ...]) -> None:
     flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
     *SESSION_TASK,
     *RUN,
+    example="astra-tui resume",
 )
 def run(options: Options) -> int:
     """Says what differs, then runs on, like `run`."""

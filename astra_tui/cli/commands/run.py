@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     ),
     flag("--sessions", metavar="DIR", help="where new sessions go (default: ./sessions)"),
     SEED,
+    example="astra-tui run silu_and_mul --rounds 3",
 )
 def run(options: Options) -> int:
     """Runs a session to its end; the result goes to stdout, what happens meanwhile to stderr.

@@ -45,6 +45,7 @@ class _Version:
     flag("--workload", metavar="NAME", help="the kernels of this workload (default: the first)"),
     flag("--histogram", help="counts by class alone, without the listing"),
     JSON,
+    example="astra-tui sass silu_and_mul tuned.cu --against baseline.cu",
 )
 def run(options: Options) -> int:
     """Prints histogram and listing, or how they differ from another version's, or JSON."""

@@ -39,6 +39,7 @@ _WITH_A_SCREEN = ("run", "attach", "resume", "replay", "compare")
         default=8000,
         help="the port (default: 8000; 0: any that is free)",
     ),
+    example="astra-tui serve 'run silu_and_mul'",
 )
 def run(options: Options) -> int:
     """Serves until it is interrupted. Raises UserError."""

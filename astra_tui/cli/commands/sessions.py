@@ -12,6 +12,7 @@ from astra_tui.cli.flags import JSON
     "Each is listed with its result; damage of a journal is reported on stderr.",
     flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
     JSON,
+    example="astra-tui sessions",
 )
 def run(options: Options) -> int:
     """Prints a table, or JSON. Damage is not an error of this command."""

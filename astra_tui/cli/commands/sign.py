@@ -18,6 +18,7 @@ from astra_tui.cli.read_file import read_user_file
     argument("session", "SESSION", "a session's name or folder"),
     flag("--key", metavar="FILE", required=True, help="your private key"),
     flag("--sessions", metavar="DIR", help="where sessions are (./sessions)"),
+    example="astra-tui sign my-session --key my_key",
 )
 def run(options: Options) -> int:
     """Signs a whole session; the signature lies in its folder."""

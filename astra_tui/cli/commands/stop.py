@@ -15,6 +15,7 @@ from astra_tui.model.errors import UserError
     "Asks the engine to end and waits until it has. The session can be resumed.",
     argument("session", "SESSION", "a session's name or folder", required=False),
     flag("--all", help="end every engine that runs"),
+    example="astra-tui stop --all",
 )
 def run(options: Options) -> int:
     """Ends one engine, or all; the exit code is 1 when there is none, or one does not end."""

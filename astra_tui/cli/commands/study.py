@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     flag("--no-run", help="run nothing: say what was recorded so far"),
     *WORKERS,
     JSON,
+    example="astra-tui study my_study.toml --workers 2",
 )
 def run(options: Options) -> int:
     """Runs what is left; the table goes to stdout, a line for each run to stderr."""

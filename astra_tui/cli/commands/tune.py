@@ -55,6 +55,7 @@ _SHARE = 0.1
     GPU,
     *WORKERS,
     JSON,
+    example="astra-tui tune silu_and_mul my_version.cu --out tuned_here.cu",
 )
 def run(options: Options) -> int:
     """Sweeps, writes the result, prints what it consists of, or one JSON object."""

@@ -58,6 +58,7 @@ _CUT = "the session has no end, and nothing of it was run; resume it: astra-tui 
     DEVICE,
     *WORKERS,
     JSON,
+    example="astra-tui verify h100-pair-silu --device emulator",
 )
 def run(options: Options) -> int:
     """Integrity first; what was altered is not run. Exit code 1 where anything disagrees."""

@@ -25,6 +25,7 @@ def _rows(text: str) -> tuple[int, ...]:
     flag("--most", metavar="N", type=at_least_one, default=12, help="workloads (default: 12)"),
     flag("--speedup", metavar="X", type=float, help="say what this of the kernel is worth"),
     JSON,
+    example="astra-tui workloads silu_and_mul --from trace.json",
 )
 def run(options: Options) -> int:
     """Prints the workloads; 1 where the recording has no call that is the task's."""

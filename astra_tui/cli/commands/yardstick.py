@@ -178,6 +178,7 @@ LIST, UPDATE, TIME = "list", "update", "time"
     ),
     GPU,
     JSON,
+    example="astra-tui yardstick list silu_and_mul",
 )
 def run(options: Options) -> int:
     """Prints a table, or JSON; for an update, exit code 1 where something was not built."""

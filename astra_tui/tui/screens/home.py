@@ -301,8 +301,9 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         page.paragraph(
             "Without a model the playbook team works: rules that read the source. Without a GPU "
             "candidates run on the emulator, which counts memory traffic exactly and gives no "
-            "times. To work with a model, set model and base_url in astra-tui.toml, and the key "
-            "in ASTRA_TUI_API_KEY; astra-tui doctor tries what is set up."
+            "times. To work with a model, name it and its server in the form that enter opens, "
+            "or as model and base_url in your own config.toml, and the key in OPENAI_API_KEY; "
+            "astra-tui doctor tries what is set up."
         )
         shipped = session_folders(bundled(DEFAULT_FOLDER))
         if shipped:
