@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
-from astra_tui.model.errors import UserError
+from astra_tui.model.errors import OutOfResources, UserError
 from astra_tui.model.experience import Experience
 from astra_tui.sessions.safe_open import make_folder, write_inside
 
@@ -82,13 +82,13 @@ class ExperienceStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        make_folder(self.file.parent)
         try:
+            make_folder(self.file.parent)
             handle = os.open(self.file.parent / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(handle)
         except OSError as error:
-            raise UserError(f"cannot be locked: {error}", file=str(self.file)) from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+            raise OutOfResources.or_bad_input(error, "cannot be written", self.file) from None

@@ -99,6 +99,19 @@ def test_a_file_that_cannot_be_read_costs_the_memory_and_not_the_run(
     assert store.file.read_text() == "{}\n"
 
 
+@pytest.mark.usefixtures("kept_labs")
+def test_a_home_that_cannot_be_written_costs_the_memory_and_not_the_run(
+    tmp_path: Path, quick_task: KernelTask
+) -> None:
+    team = ScriptedTeam([Step("slower", (sources_of(quick_task).slow,))])
+    nowhere = ExperienceStore(Path("/proc/1/none/memory.jsonl"))
+    engine, events = run(tmp_path / "run", quick_task, team, nowhere)
+    (trouble,) = [e for e in events if isinstance(e, ErrorOccurred)]
+    assert "memory.jsonl: cannot be written: " in trouble.message
+    assert engine.state.closed is not None
+    assert engine.state.closed.reason.value == "rounds"
+
+
 def test_a_plan_is_kept_once_and_the_oldest_go_first(store: ExperienceStore) -> None:
     store.add([tried(1), tried(2)])
     store.add([tried(1, outcome=Outcome.WORSE)])
