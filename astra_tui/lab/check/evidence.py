@@ -79,7 +79,8 @@ def verdict_of(seen: CheckEvidence) -> tuple[CheckVerdict, str]:
     if left:
         more = f", and {len(left) - 1} more" if len(left) > 1 else ""
         return CheckVerdict.INCONCLUSIVE, f"{left[0].describe()}{more}"
-    return CheckVerdict.PASSED, f"{len(outcomes)} cases passed"
+    count = len(outcomes)
+    return CheckVerdict.PASSED, f"{count} case{'s' * (count != 1)} passed"
 
 
 def _at_size(result: FullSizeResult) -> str:
