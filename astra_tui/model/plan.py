@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -47,6 +47,9 @@ MERGE_MOVE = "merge"
 """The playbook's move that takes over another branch."""
 
 
+_Ratio = Annotated[float, msgspec.Meta(ge=0)]
+
+
 class Prediction(msgspec.Struct, frozen=True):
     """What the author of a plan expects of it.
 
@@ -55,10 +58,10 @@ class Prediction(msgspec.Struct, frozen=True):
     value over the old one of `counter`; below 1 is better.
     """
 
-    speedup_low: float | None
-    speedup_high: float | None
+    speedup_low: _Ratio | None
+    speedup_high: _Ratio | None
     counter: Counter
-    counter_ratio: float
+    counter_ratio: _Ratio
 
     @property
     def speedup(self) -> tuple[float, float] | None:
@@ -251,28 +254,41 @@ def read_edited_plan(before: Plan, text: str) -> Plan:
     try:
         fields = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise UserError(f"the edited plan cannot be read: {error}") from None
+        raise UserError(f"the edited plan cannot be read: {value_words(error)}") from None
     return edited_plan(before, fields)
 
 
 def edited_plan(before: Plan, fields: Mapping[str, Any]) -> Plan:
     """The plan with some of its fields replaced, as JSON or TOML gives them.
 
-    `parameters` may be a table from names to values. Raises UserError that names the field.
+    `parameters` may be a table from names to values, and `prediction` name what changes in it.
+    Raises UserError that names the field.
     """
-    for name in fields:
-        if name not in Plan.__struct_fields__:
-            hint = nearest(name, Plan.__struct_fields__)
-            raise UserError(f"unknown key '{name}' in the edited plan", hint=hint)
+    _require_known(fields, Plan, "")
     others = dict(fields)
+    expected = others.get("prediction")
+    if isinstance(expected, Mapping):
+        _require_known(expected, Prediction, "prediction.")
+        others["prediction"] = {**msgspec.to_builtins(before.prediction), **expected}
     settings = others.get("parameters")
     if isinstance(settings, Mapping):
         before = before.having(settings)
         del others["parameters"]
     try:
-        return msgspec.convert({**msgspec.to_builtins(before), **others}, Plan)
+        plan = msgspec.convert({**msgspec.to_builtins(before), **others}, Plan)
     except msgspec.ValidationError as error:
         raise UserError(f"the edited plan: {value_words(error)}") from None
+    low, high = plan.prediction.speedup or (0.0, 0.0)
+    if low > high:
+        raise UserError("the edited plan: speedup_low is above speedup_high")
+    return plan
+
+
+def _require_known(fields: Mapping[str, Any], kind: type[msgspec.Struct], of: str) -> None:
+    for name in fields:
+        if name not in kind.__struct_fields__:
+            hint = nearest(name, kind.__struct_fields__)
+            raise UserError(f"unknown key '{of}{name}' in the edited plan", hint=hint)
 
 
 def unedited_words(shown: Plan, decided: Plan) -> str:

@@ -76,8 +76,9 @@ def decided_by_file(folder: Path, task: KernelTask, plan: str) -> SessionClosed:
 
 
 def test_a_file_of_decisions_edits_what_is_coded(tmp_path: Path, quick_task: KernelTask) -> None:
-    parameters = '{ parameters = { pack_bytes = 8, workloads = ["16x4096"] } }'
-    closed = decided_by_file(tmp_path / "a", quick_task, parameters)
+    parameters = "parameters = { pack_bytes = 8, workloads = ['16x4096'] }"
+    edited = f"{{ {parameters}, prediction = {{ counter_ratio = 0.5 }} }}"
+    closed = decided_by_file(tmp_path / "a", quick_task, edited)
     assert closed.reason is StopReason.ROUNDS
     found = read_journal(tmp_path / "a" / "s")
     state, kinds = found.state(), [type(event) for event in found.events]
@@ -88,7 +89,7 @@ def test_a_file_of_decisions_edits_what_is_coded(tmp_path: Path, quick_task: Ker
     assert "let width = 8 // sizeof(T)" in source
     assert "tokens == 16 and d == 4096" in source
     plan = state.plan_of(1, 0)
-    assert (plan.title, plan.prediction.counter_ratio) == ("Access 8 bytes a thread", 0.25)
+    assert (plan.title, plan.prediction.counter_ratio) == ("Access 8 bytes a thread", 0.5)
     assert state.decisions["1.0.plan"].by.kind is AuthorKind.ENGINEER
     asked = next(q for q in state.questions.values() if q.gate is ApprovalGate.DIFF)
     (ruling,) = state.round(1).proposals[0].rulings(asked.subject)
@@ -101,6 +102,11 @@ def test_a_file_of_decisions_edits_what_is_coded(tmp_path: Path, quick_task: Ker
         ('{ change = "use packs of 8 bytes" }', "would not follow an edit of change"),
         ("{ parameters = { pack_bytes = 12 } }", "pack_bytes: 12 is not one of 16, 8, 4"),
         ("{ parameters = { pack_byte = 8 } }", "did you mean 'pack_bytes'"),
+        ("{ prediction = { counter_ration = 0.5 } }", "did you mean 'counter_ratio'"),
+        (
+            "{ prediction = { counter_ratio = -5.0 } }",
+            "a number of 0 or more is needed",
+        ),
     ],
 )
 def test_a_file_that_asks_for_what_would_not_be_coded_ends_the_run_undecided(
