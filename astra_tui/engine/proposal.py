@@ -70,7 +70,15 @@ from astra_tui.model.roles import Role
 from astra_tui.model.settings import RunSettings
 from astra_tui.model.state import ProposalState
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team_protocol import AnswerLost, Brief, CodeDraft, Failure, NotWritten, Team
+from astra_tui.model.team_protocol import (
+    AnswerLost,
+    Brief,
+    CannotFollow,
+    CodeDraft,
+    Failure,
+    NotWritten,
+    Team,
+)
 from astra_tui.model.verdict import Outcome, RoundVerdict
 
 
@@ -251,6 +259,10 @@ class Proposal:
         """An edited plan as the team will code it. Raises CannotFollow."""
         if answer.plan is None:
             return answer
+        try:
+            answer.plan.prediction.require_possible()
+        except UserError as error:
+            raise CannotFollow(error.message) from None
         brief = self.context.brief(self.place)
         plan = await self.context.team.follow(brief, self._state.plan, answer.plan)
         return replace(answer, plan=plan)

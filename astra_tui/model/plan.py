@@ -7,10 +7,11 @@ against what is measured afterwards.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -47,9 +48,6 @@ MERGE_MOVE = "merge"
 """The playbook's move that takes over another branch."""
 
 
-_Ratio = Annotated[float, msgspec.Meta(ge=0)]
-
-
 class Prediction(msgspec.Struct, frozen=True):
     """What the author of a plan expects of it.
 
@@ -58,10 +56,10 @@ class Prediction(msgspec.Struct, frozen=True):
     value over the old one of `counter`; below 1 is better.
     """
 
-    speedup_low: _Ratio | None
-    speedup_high: _Ratio | None
+    speedup_low: float | None
+    speedup_high: float | None
     counter: Counter
-    counter_ratio: _Ratio
+    counter_ratio: float
 
     @property
     def speedup(self) -> tuple[float, float] | None:
@@ -69,6 +67,14 @@ class Prediction(msgspec.Struct, frozen=True):
         if self.speedup_low is None or self.speedup_high is None:
             return None
         return self.speedup_low, self.speedup_high
+
+    def require_possible(self) -> None:
+        """Raises UserError for numbers that no measurement can give."""
+        low, high = self.speedup or (0.0, 0.0)
+        if not all(0 <= number < math.inf for number in (low, high, self.counter_ratio)):
+            raise UserError("the prediction: a ratio is a number of 0 or more")
+        if low > high:
+            raise UserError("the prediction: speedup_low is above speedup_high")
 
 
 class CodePlace(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -278,9 +284,7 @@ def edited_plan(before: Plan, fields: Mapping[str, Any]) -> Plan:
         plan = msgspec.convert({**msgspec.to_builtins(before), **others}, Plan)
     except msgspec.ValidationError as error:
         raise UserError(f"the edited plan: {value_words(error)}") from None
-    low, high = plan.prediction.speedup or (0.0, 0.0)
-    if low > high:
-        raise UserError("the edited plan: speedup_low is above speedup_high")
+    plan.prediction.require_possible()
     return plan
 
 

@@ -105,7 +105,7 @@ def test_a_file_of_decisions_edits_what_is_coded(tmp_path: Path, quick_task: Ker
         ("{ prediction = { counter_ration = 0.5 } }", "did you mean 'counter_ratio'"),
         (
             "{ prediction = { counter_ratio = -5.0 } }",
-            "a number of 0 or more is needed",
+            "a ratio is a number of 0 or more",
         ),
     ],
 )
@@ -139,6 +139,9 @@ def test_a_front_end_is_refused_there_and_then_and_may_answer_again(
             with pytest.raises(AnswerRefused, match="would not follow an edit of change") as told:
                 await screen.client.answer(edited(replace(shown, change="do not touch the store")))
             assert "set its parameters (pack_bytes, lines, workloads)" in told.value.hint
+            wrong = replace(shown.prediction, counter_ratio=-5.0)
+            with pytest.raises(AnswerRefused, match="a ratio is a number of 0 or more"):
+                await screen.client.answer(edited(replace(shown, prediction=wrong)))
             assert engine.server._engine.desk.open == (asked,)
             both = shown.having({"lines": (20, 21)})
             await asyncio.gather(

@@ -19,6 +19,7 @@ from astra_tui.model.events import (
     CaseAdded,
     CodeWritten,
     DecisionTaken,
+    ErrorOccurred,
     ExchangeMade,
     PlanProposed,
     SessionClosed,
@@ -281,6 +282,7 @@ def test_a_round_that_is_lost_to_the_server_is_not_done(
         server.play({"fault": "html", "times": None})
         ran = run_engine(tmp_path / "run", task, server, rounds=1)
         assert ran.of(SessionClosed)[0].reason is StopReason.TROUBLE
+        assert ran.of(ErrorOccurred)[-1].where == "the team"
         lost = [(number, number > 0) for number in range(count + 2)]
         assert [(r.number, r.lost) for r in ran.state.rounds] == lost
     refused = {"when": {"system": "coding"}, "fault": "status", "status": 413, "times": None}
