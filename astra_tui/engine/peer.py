@@ -12,6 +12,7 @@ from astra_tui.sessions.wire import (
     Refused,
     decode_from_front_end,
     encode_message,
+    request_number,
 )
 
 QUEUE_LENGTH = 8192
@@ -76,7 +77,7 @@ class Peer:
             try:
                 message = decode_from_front_end(line)
             except ValueError as error:
-                self.reply(Refused(0, f"this cannot be read: {error}"))
+                self.reply(Refused(request_number(line), f"this cannot be read: {error}"))
             else:
                 yield message
 

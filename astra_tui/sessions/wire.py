@@ -188,6 +188,18 @@ def decode_from_engine(line: bytes) -> FromEngine:
         raise MalformedMessage(str(error)) from None
 
 
+class _Numbered(msgspec.Struct):
+    id: int = 0
+
+
+def request_number(line: bytes) -> int:
+    """The number of a request that cannot be read as a whole; 0 where that cannot be read either."""
+    try:
+        return msgspec.json.decode(line, type=_Numbered).id
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return 0
+
+
 def decode_from_front_end(line: bytes) -> FromFrontEnd:
     """A message of a front end. Raises MalformedMessage."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import stat
 import time
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from astra_tui.engine.host import build_engine, open_session, resume_session
 from astra_tui.engine.server import Server
@@ -365,6 +367,9 @@ def test_orders_reach_the_engine_and_what_it_refuses_is_said(
             other = Answer(question.id, "0" * 64, ApprovalStatus.ACCEPTED, ANN)
             with pytest.raises(AnswerRefused, match="what is shown is"):
                 await screen.client.answer(other)
+            no_hunks = replace(accepted(question, ANN), hunks=(math.inf,))  # type: ignore[arg-type]
+            with pytest.raises(AnswerRefused, match="this cannot be read"):
+                await screen.client.answer(no_hunks)
             with pytest.raises(AnswerRefused, match="nonsense is not open"):
                 await screen.client.answer(Answer("nonsense", "", ApprovalStatus.ACCEPTED, ANN))
             await screen.client.cancel()
