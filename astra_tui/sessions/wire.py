@@ -193,7 +193,7 @@ class _Numbered(msgspec.Struct):
 
 
 def request_number(line: bytes) -> int:
-    """The number of a request that cannot be read as a whole; 0 where that cannot be read either."""
+    """The number of a request that cannot be read as a whole, 0 where there is none."""
     try:
         return msgspec.json.decode(line, type=_Numbered).id
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
