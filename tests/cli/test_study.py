@@ -126,7 +126,7 @@ def busy_workers(study: psutil.Process) -> list[psutil.Process]:
     busy = []
     for child in study.children():
         with contextlib.suppress(psutil.NoSuchProcess):  # It has just ended.
-            if "astra_tui.workers.process" in child.cmdline() and child.children():
+            if any("astra_tui.lab.worker" in lab.cmdline() for lab in child.children()):
                 busy.append(child)
     return busy
 

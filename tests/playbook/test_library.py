@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from astra_tui.cuda_source.functions import Function, functions_of
@@ -48,11 +48,14 @@ def test_overlapping_edits_are_refused() -> None:
 _ATOMS = st.sampled_from(["a", "b", "n", "threadIdx.x"])
 _EXPRESSIONS = st.recursive(
     st.one_of(_ATOMS, st.integers(0, 9).map(str)),
-    lambda inner: st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda t: f"({''.join(t)})"),
+    lambda inner: st.tuples(inner, st.sampled_from("+-*"), inner, st.booleans()).map(
+        lambda t: f"({''.join(t[:3])})" if t[3] else "".join(t[:3])
+    ),
     max_leaves=8,
 )
 
 
+@example("(a*(b*n))+n*2", (1, 2, 3, 4))
 @given(_EXPRESSIONS, st.tuples(*[st.integers(-5, 5)] * 4))
 def test_polynomials_have_the_value_of_their_expression(
     expression: str, values: tuple[int, ...]

@@ -18,7 +18,7 @@ from itertools import pairwise
 import msgspec
 from tree_sitter import Node
 
-from astra_tui.cuda_source.syntax import parse_comparisons
+from astra_tui.cuda_source.syntax import operator_of, parse_comparisons
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.layout import layouts_of, plan_layouts
@@ -343,13 +343,13 @@ def _constant(node: Node, depth: int = 0) -> int | None:
             return _constant(inner[0], depth + 1) if inner else None
         case "binary_expression":
             left, right = (node.child_by_field_name(side) for side in ("left", "right"))
-            sign = node.child_by_field_name("operator")
-            if left is None or right is None or sign is None or sign.type not in _OPERATORS:
+            sign = operator_of(node)
+            if left is None or right is None or sign not in _OPERATORS:
                 return None
             first, second = _constant(left, depth + 1), _constant(right, depth + 1)
             if first is None or second is None or not 0 < second <= LARGEST_SIZE:
                 return None
-            if sign.type in ("<<", ">>") and second > 64:
+            if sign in ("<<", ">>") and second > 64:
                 return None
-            return _OPERATORS[sign.type](first, second)
+            return _OPERATORS[sign](first, second)
     return None
