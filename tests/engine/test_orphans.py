@@ -89,6 +89,7 @@ def wait_until_read(child: Child) -> None:
     ends = time.monotonic() + LONG
     while unread_bytes(child._write_fd):
         assert time.monotonic() < ends
+        time.sleep(0.005)
 
 
 def wait_until_opened(fifo: Path) -> None:
@@ -98,6 +99,7 @@ def wait_until_opened(fifo: Path) -> None:
         with suppress(OSError):
             return os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
         assert time.monotonic() < ends
+        time.sleep(0.005)
 
 
 def oracle_of(lab: Child) -> int:

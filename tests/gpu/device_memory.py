@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ class DeviceMemory:
         self._next = _FIRST
         self._regions: dict[int, Any] = {}
         self._starts: list[int] = []
+        self.views: dict[Hashable, Any] = {}
+        """What was made of views, for who asks again, as long as nothing is freed."""
         self._junk = np.random.default_rng(7).integers(0, 256, (1 << 20) + 3, np.uint8)
 
     @property
@@ -51,6 +54,7 @@ class DeviceMemory:
         if self._regions.pop(address, None) is None:
             raise failure(INVALID_VALUE, "cuMemFree")
         self._starts.remove(address)
+        self.views.clear()
 
     def rank(self, address: int) -> int:
         """How many regions begin before an address or at it."""
