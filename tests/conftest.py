@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Generator, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -42,9 +42,11 @@ LONGEST = {
 }
 """Files whose tests take ten seconds and more, most of them waiting."""
 
+from astra_tui.emulator.device import Emulator  # noqa: E402
 from astra_tui.engine.lab import Lab  # noqa: E402
 from astra_tui.lab.check.oracle import Oracle  # noqa: E402
 from astra_tui.lab.check.oracle_worker import evaluate, load_reference  # noqa: E402
+from astra_tui.lab.check.runner import Checker  # noqa: E402
 from astra_tui.lab.compiler import Compiler  # noqa: E402
 from astra_tui.model.task import KernelTask, load_task  # noqa: E402
 from astra_tui.processes.child import Child, child_environment  # noqa: E402
@@ -55,6 +57,8 @@ from tests.warm import warm  # noqa: E402
 
 MadeOnce: TypeAlias = Callable[[str, Callable[[Path], object]], Path]
 """Takes a name and what makes a folder of that name."""
+
+CheckerOf: TypeAlias = Callable[[KernelTask], Checker]
 
 
 class OracleHere(Oracle):
@@ -104,6 +108,20 @@ def compiler() -> Iterator[Compiler]:
     """One real NVRTC process for the whole session."""
     with Compiler() as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def checker_of(compiler: Compiler) -> CheckerOf:
+    """The checker of a task on the emulator: the inputs, the proofs and the baseline's errors that
+    it knows are there for all tests.
+    """
+
+    @cache
+    def of(folder: Path, _hash: str) -> Checker:
+        task = load_task(folder)
+        return Checker(task, Emulator(), compiler, OracleHere(task))
+
+    return lambda task: of(task.folder, task.hash)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,7 +20,7 @@ from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError
 from astra_tui.model.task import KernelTask, ValueKind, Values, find_task, load_task
-from tests.conftest import OWN_SOURCES, OracleHere
+from tests.conftest import OWN_SOURCES, CheckerOf, OracleHere
 from tests.quick import write_quick_task
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
@@ -31,12 +30,9 @@ MARK = "// <--"
 
 
 @pytest.fixture(scope="module")
-def checkers(compiler: Compiler, tasks: dict[str, KernelTask]) -> Iterator[dict[str, Checker]]:
+def checkers(checker_of: CheckerOf, tasks: dict[str, KernelTask]) -> dict[str, Checker]:
     """A checker for each bundled task."""
-    made = {n: Checker(t, Emulator(), compiler, OracleHere(t)) for n, t in tasks.items()}
-    yield made
-    for checker in made.values():
-        checker.oracle.close()
+    return {name: checker_of(task) for name, task in tasks.items()}
 
 
 def report_of(checker: Checker, text: str, patterns: tuple[str, ...] = ()) -> CheckReport:

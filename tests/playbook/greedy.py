@@ -19,7 +19,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case, CheckReport, CheckVerdict
 from astra_tui.model.counters import Counters
 from astra_tui.model.digest import content_hash
-from astra_tui.model.task import KernelTask, load_task
+from astra_tui.model.task import load_task
 from astra_tui.playbook import Evidence, propose_all
 from tests.conftest import OracleHere
 
@@ -44,30 +44,26 @@ class Greedy:
     On the way every `every`th case is tried, at the end all of them.
     """
 
-    def __init__(self, task: KernelTask, compiler: Compiler, every: int = 1):
-        self.task = task
-        self.compiler = compiler
-        self.case = workload_case(task, None, None)
-        self.on_the_way = build_suite(task)[::every]
+    def __init__(self, checker: Checker, every: int = 1):
+        self.checker = checker
+        self.task = checker.task
+        self.case = workload_case(self.task, None, None)
+        self.on_the_way = build_suite(self.task)[::every]
 
     def run(self, source: str, rounds: int = ROUNDS) -> list[Round]:
         """The rounds in order; the first is the source itself."""
         taken = [Round("start", source, self._count(source).counters, ())]
         withdrawn: dict[tuple[str, str], str] = {}
-        with OracleHere(self.task) as oracle:
-            checker = Checker(self.task, Emulator(), self.compiler, oracle)
-            for _ in range(rounds):
-                found = self._round(taken[-1], checker, withdrawn)
-                if found is None:
-                    break
-                taken.append(found)
-            problem = self._check(checker, taken[-1].source, build_suite(self.task))
-            assert not problem, (taken[-1].move, problem)
+        for _ in range(rounds):
+            found = self._round(taken[-1], withdrawn)
+            if found is None:
+                break
+            taken.append(found)
+        problem = self._check(taken[-1].source, build_suite(self.task))
+        assert not problem, (taken[-1].move, problem)
         return taken
 
-    def _round(
-        self, last: Round, checker: Checker, withdrawn: dict[tuple[str, str], str]
-    ) -> Round | None:
+    def _round(self, last: Round, withdrawn: dict[tuple[str, str], str]) -> Round | None:
         evidence = Evidence(self.task, last.counters)
         proposals, _ = propose_all(last.source, evidence, withdrawn)
         rejected: list[str] = []
@@ -78,7 +74,7 @@ class Greedy:
             if not problem and counted.counters.ranking_key() >= last.counters.ranking_key():
                 problem = "lowers no counter"
             if not problem:
-                problem = self._check(checker, proposal.source, self.on_the_way)
+                problem = self._check(proposal.source, self.on_the_way)
             if not problem:
                 return Round(move, proposal.source, counted.counters, tuple(rejected))
             rejected.append(f"{move}: {problem}")
@@ -87,10 +83,10 @@ class Greedy:
 
     def _count(self, source: str) -> Count:
         read = read_source(self.task, source, "candidate.cu")
-        return count(self.task, read, self.case, self.compiler, Emulator(budget=1 << 40))
+        return count(self.task, read, self.case, self.checker.compiler, Emulator(budget=1 << 40))
 
-    def _check(self, checker: Checker, source: str, cases: Sequence[Case]) -> str:
-        *_, report = checker.check(source, "candidate.cu", tuple(cases))
+    def _check(self, source: str, cases: Sequence[Case]) -> str:
+        *_, report = self.checker.check(source, "candidate.cu", tuple(cases))
         assert isinstance(report, CheckReport)
         return "" if report.verdict is CheckVerdict.PASSED else report.message
 
@@ -120,7 +116,8 @@ def main() -> None:
     with Compiler() as compiler:
         for folder in folders:
             task = load_task(folder)
-            rounds = Greedy(task, compiler).run(task.baseline_file.read_text())
+            checker = Checker(task, Emulator(), compiler, OracleHere(task))
+            rounds = Greedy(checker).run(task.baseline_file.read_text())
             print(table(task.name, rounds), flush=True)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from astra_tui.lab.check.runner import Checker
+from astra_tui.model.check import Case, CheckReport, CheckVerdict
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, Proposal, propose_all
 from astra_tui.playbook.moves.combined import Combined
@@ -24,6 +28,13 @@ def timed_path(task: KernelTask, source: str, rounds: int = 8) -> list[Proposal]
         taken.append(new)
         source = new.source
     return taken[:rounds]
+
+
+def require_pass(checker: Checker, text: str, cases: Sequence[Case], what: object = "") -> None:
+    """Fails the test, which says `what` it tried, unless a source passes the check."""
+    *_, report = checker.check(text, "candidate.cu", tuple(cases))
+    assert isinstance(report, CheckReport)
+    assert report.verdict is CheckVerdict.PASSED, (what, report.message, report.failed_cases[:1])
 
 
 _TAKEN: dict[tuple[str, str], list[Proposal]] = {}

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.execution import read_source
-from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.explain.profile import profile_source
-from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.counters import AccessCount, Counters, LineCount
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.model.team_protocol import Brief
@@ -20,8 +17,9 @@ from astra_tui.model.traffic import Waste, WastedTraffic, WasteKind, WorkloadSha
 from astra_tui.model.verdict import Profile
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal, propose
 from astra_tui.playbook.moves.drop_tail import DropTail
-from tests.conftest import OracleHere
+from tests.conftest import CheckerOf
 from tests.emulator.harness import line_of
+from tests.playbook.path import require_pass
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "double_tail"
 STORED = 128
@@ -131,7 +129,7 @@ def test_what_was_not_counted_to_be_there_already_stays(task: KernelTask) -> Non
     assert "needs counters" in blind.reason
 
 
-def test_the_example_is_mended(compiler: Compiler) -> None:
+def test_the_example_is_mended(compiler: Compiler, checker_of: CheckerOf) -> None:
     task = load_task(EXAMPLE)
     text = task.baseline_file.read_text(encoding="utf-8")
     before = _profile(task, text, compiler)
@@ -143,11 +141,7 @@ def test_the_example_is_mended(compiler: Compiler) -> None:
     assert not after.wasted
     ratio = after.total("sectors") / before.total("sectors")
     assert ratio == pytest.approx(answer.plan.prediction.counter_ratio, abs=0.001)
-    with OracleHere(task) as oracle:
-        checker = Checker(task, Emulator(), compiler, oracle)
-        *_, report = checker.check(answer.source, "mended.cu", build_suite(task)[::9])
-    assert isinstance(report, CheckReport)
-    assert report.verdict is CheckVerdict.PASSED
+    require_pass(checker_of(task), answer.source, build_suite(task)[::9])
 
 
 def _profile(task: KernelTask, text: str, compiler: Compiler) -> Profile:

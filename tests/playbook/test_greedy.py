@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from astra_tui.lab.compiler import Compiler
 from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.dtypes import DType
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Profile, WorkloadProfile
 from astra_tui.playbook import Evidence, propose_all
+from tests.conftest import CheckerOf
 from tests.playbook.greedy import Greedy, Round, table
 from tests.playbook.variants import VARIANTS
 
@@ -20,10 +20,10 @@ REPEATED = "silu_and_mul"
 
 
 @pytest.fixture(scope="module")
-def repeated(tasks: dict[str, KernelTask], compiler: Compiler) -> list[Round]:
+def repeated(tasks: dict[str, KernelTask], checker_of: CheckerOf) -> list[Round]:
     """One run of it, that others are compared with."""
     task = tasks[REPEATED]
-    return Greedy(task, compiler, every=16).run(task.baseline_file.read_text())
+    return Greedy(checker_of(task), every=16).run(task.baseline_file.read_text())
 
 
 def standings(task: KernelTask, last: Round) -> list[CitationStatus]:
@@ -37,11 +37,11 @@ def standings(task: KernelTask, last: Round) -> list[CitationStatus]:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_greedy_run_improves_the_baseline(
-    name: str, tasks: dict[str, KernelTask], compiler: Compiler, request: pytest.FixtureRequest
+    name: str, tasks: dict[str, KernelTask], checker_of: CheckerOf, request: pytest.FixtureRequest
 ) -> None:
     task = tasks[name]
     baseline = task.baseline_file.read_text()
-    rounds = Greedy(task, compiler, every=16).run(baseline)
+    rounds = Greedy(checker_of(task), every=16).run(baseline)
     print(table(name, rounds))
     first, last = rounds[0].counters, rounds[-1].counters
     assert last.sectors <= first.sectors
@@ -56,10 +56,10 @@ def test_greedy_run_improves_the_baseline(
 
 
 def test_spelling_does_not_decide_the_result(
-    tasks: dict[str, KernelTask], compiler: Compiler, repeated: list[Round]
+    tasks: dict[str, KernelTask], checker_of: CheckerOf, repeated: list[Round]
 ) -> None:
     task, plain = tasks[REPEATED], repeated
-    other = Greedy(task, compiler, every=16).run(
+    other = Greedy(checker_of(task), every=16).run(
         VARIANTS["all at once"](task.baseline_file.read_text())
     )
     assert [r.move for r in other] == [r.move for r in plain]

@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
-from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.task import find_task, load_task
 from astra_tui.playbook import Evidence, propose_all
-from tests.conftest import ROOT, OracleHere
-from tests.playbook.path import GPU, timed_path
+from tests.conftest import ROOT, CheckerOf
+from tests.playbook.path import GPU, require_pass, timed_path
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
@@ -55,7 +51,7 @@ FP8 = (ROOT / "benchmarks/kernels/rmsnorm_quant.cu").read_text()
     ],
 )  # fmt: skip
 def test_every_move_on_results_of_a_byte_is_correct(
-    task_name: str, source: str, pack: str, path: list[str], compiler: Compiler, tmp_path: Path
+    task_name: str, source: str, pack: str, path: list[str], checker_of: CheckerOf, tmp_path: Path
 ) -> None:
     """Packs on all cases; other proposals for the first source, and steps of the path, on some."""
     folder = tmp_path / task_name
@@ -71,9 +67,5 @@ def test_every_move_on_results_of_a_byte_is_correct(
     wide = next(p for p in offered if p.plan.move == "wide_accesses")
     tried = [(wide, cases)]
     tried += [(p, cases[n::16]) for n, p in enumerate([*offered, *steps]) if p != wide]
-    with OracleHere(task) as oracle:
-        checker = Checker(task, Emulator(), compiler, oracle)
-        for proposal, some in tried:
-            *_, report = checker.check(proposal.source, "candidate.cu", some)
-            assert isinstance(report, CheckReport)
-            assert report.verdict is CheckVerdict.PASSED, (proposal.plan.move, report.message)
+    for proposal, some in tried:
+        require_pass(checker_of(task), proposal.source, some, proposal.plan.move)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.runner import Checker, select_cases
-from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.lab.check.runner import select_cases
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team_protocol import Brief
 from astra_tui.model.verdict import Profile
@@ -15,8 +12,8 @@ from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.trigger_early import TriggerEarly
 from astra_tui.playbook.waiting import TRIGGER, WAIT
-from tests.conftest import OracleHere
-from tests.playbook.path import GPU
+from tests.conftest import CheckerOf
+from tests.playbook.path import GPU, require_pass
 
 PLAN = "k<T> grid=tokens block=128 args=(x, residual, weight, d)"
 ROW = "  for (int i = threadIdx.x; i < d; i += blockDim.x) x[i] = residual[i];"
@@ -178,15 +175,11 @@ def test_triggers_that_stay(plan: str, body: str, why: str, evidence: Evidence) 
 
 @pytest.mark.parametrize("name", ["fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul"])
 def test_kernels_as_shipped_may_begin_early(
-    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+    name: str, tasks: dict[str, KernelTask], checker_of: CheckerOf
 ) -> None:
     """What the playbook's own winners become is checked by test_timed.py."""
     task = tasks[name]
     evidence = Evidence(task, device=GPU)
     answer = OverlapLaunches().propose(KernelText.read(task.tuned_file.read_text()), evidence)
     assert isinstance(answer, Proposal)
-    with OracleHere(task) as oracle:
-        checker = Checker(task, Emulator(), compiler, oracle)
-        *_, report = checker.check(answer.source, "early.cu", select_cases(task, ("*",))[::15])
-    assert isinstance(report, CheckReport)
-    assert report.verdict is CheckVerdict.PASSED, report.message
+    require_pass(checker_of(task), answer.source, select_cases(task, ("*",))[::15])

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
-from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.runner import Checker, select_cases
-from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.lab.check.runner import select_cases
 from astra_tui.model.digest import content_hash
 from astra_tui.model.plan import Choice, Plan
 from astra_tui.model.task import KernelTask
@@ -22,8 +19,8 @@ from astra_tui.playbook import Evidence, Proposal, propose_all
 from astra_tui.playbook.moves.combined import Combined
 from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.playbook.propose import propose_as_set
-from tests.conftest import OracleHere
-from tests.playbook.path import GPU, timed_path
+from tests.conftest import CheckerOf
+from tests.playbook.path import GPU, require_pass, timed_path
 
 TASKS = ("fused_add_rmsnorm", "merge_attn_states_lse", "silu_and_mul")
 
@@ -99,7 +96,7 @@ SETTINGS = (
 
 @pytest.mark.parametrize("case", SETTINGS, ids=lambda c: f"{c.task}-{c.move}-{c.settings}")
 def test_code_for_other_settings_is_what_they_say_and_correct(
-    case: Set, tasks: dict[str, KernelTask], compiler: Compiler
+    case: Set, tasks: dict[str, KernelTask], checker_of: CheckerOf
 ) -> None:
     task = tasks[case.task]
     source = task.baseline_file.read_text()
@@ -111,11 +108,7 @@ def test_code_for_other_settings_is_what_they_say_and_correct(
     text = " ".join(made.source.split())
     assert all(part in text for part in case.holds), made.source
     assert not any(part in text for part in case.lacks), made.source
-    with OracleHere(task) as oracle:
-        checker = Checker(task, Emulator(), compiler, oracle)
-        *_, report = checker.check(made.source, "set.cu", select_cases(task, ("*",))[::14])
-    assert isinstance(report, CheckReport)
-    assert report.verdict is CheckVerdict.PASSED, report.message
+    require_pass(checker_of(task), made.source, select_cases(task, ("*",))[::14])
 
 
 def test_what_a_move_would_not_do_is_refused_with_the_reason(tasks: dict[str, KernelTask]) -> None:

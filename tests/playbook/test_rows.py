@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,51 +9,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
-from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import Case, CheckReport, CheckVerdict
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, load_task
 from astra_tui.playbook import Evidence, KernelText, Move, NotApplicable, Proposal
 from astra_tui.playbook.moves.online_softmax import OnlineSoftmax
 from astra_tui.playbook.moves.warp_rows import ITERATIONS, ROWS, THREADS, WarpRows
-from tests.conftest import ROOT, OracleHere
-from tests.playbook.path import GPU, timed_path
+from tests.conftest import ROOT, CheckerOf
+from tests.playbook.path import GPU, require_pass, timed_path
 
 UNSEEN = Path(__file__).parent / "unseen"
-
-
-@pytest.fixture(scope="module")
-def checkers(compiler: Compiler) -> Iterator[Callable[[str], Checker]]:
-    """One for each task, by its folder."""
-    made: dict[str, Checker] = {}
-    oracles: list[OracleHere] = []
-
-    def of(folder: str) -> Checker:
-        if folder not in made:
-            task = load_task(ROOT / folder)
-            oracles.append(OracleHere(task))
-            oracle = oracles[-1].__enter__()
-            made[folder] = Checker(task, Emulator(), compiler, oracle)
-        return made[folder]
-
-    yield of
-    for oracle in oracles:
-        oracle.__exit__(None, None, None)
 
 
 def made(move: Move, task: KernelTask, text: str, **set_: int) -> Proposal:
     answer = move.propose(KernelText.read(text), Evidence(task, device=GPU, settings=set_))
     assert isinstance(answer, Proposal), answer
     return answer
-
-
-def passes(checker: Checker, text: str, cases: tuple[Case, ...]) -> None:
-    *_, report = checker.check(text, "candidate.cu", cases)
-    assert isinstance(report, CheckReport)
-    assert report.verdict is CheckVerdict.PASSED, (report.message, report.failed_cases[:1])
 
 
 ROW_TASKS = {
@@ -64,16 +34,16 @@ ROW_TASKS = {
 
 
 @pytest.mark.parametrize("folder", ROW_TASKS)
-def test_a_warp_a_row_is_right_on_all_cases(folder: str, checkers) -> None:
+def test_a_warp_a_row_is_right_on_all_cases(folder: str, checker_of: CheckerOf) -> None:
     """From the first source and from the one that other moves have made of it."""
-    checker = checkers(folder)
+    checker = checker_of(load_task(ROOT / folder))
     source = checker.task.baseline_file.read_text()
     steps = [p.source for p in timed_path(checker.task, source) if p.plan.move == "keep_row"]
     cases = build_suite(checker.task)
-    passes(checker, made(WarpRows(), checker.task, source).source, cases)
+    require_pass(checker, made(WarpRows(), checker.task, source).source, cases)
     for threads in THREADS:
         part = made(WarpRows(), checker.task, steps[-1], threads=threads)
-        passes(checker, part.source, cases[threads % 5 :: 12])
+        require_pass(checker, part.source, cases[threads % 5 :: 12])
 
 
 @pytest.mark.parametrize("folder", ROW_TASKS)
@@ -85,15 +55,15 @@ def test_a_warp_a_row_is_right_on_all_cases(folder: str, checkers) -> None:
     skip=st.integers(0, 11),
 )
 def test_a_warp_a_row_is_right_as_it_is_set(
-    folder: str, threads: int, rows: int, iterations: int, skip: int, checkers
+    folder: str, threads: int, rows: int, iterations: int, skip: int, checker_of: CheckerOf
 ) -> None:
-    checker = checkers(folder)
+    checker = checker_of(load_task(ROOT / folder))
     source = checker.task.baseline_file.read_text()
     shape = {"threads": threads, "rows": rows, "iterations": iterations}
     proposal = made(WarpRows(), checker.task, source, **shape)
     assert f"block=({threads}, {rows})" in proposal.source
     assert f"<= {threads * iterations}" in proposal.source
-    passes(checker, proposal.source, build_suite(checker.task)[skip::12])
+    require_pass(checker, proposal.source, build_suite(checker.task)[skip::12])
 
 
 REDUCING = """\
@@ -184,18 +154,20 @@ SOFTMAX = ("tests/playbook/unseen/softmax", "tests/playbook/unseen/log_softmax")
 
 
 @pytest.mark.parametrize("folder", SOFTMAX)
-def test_the_largest_and_the_sum_in_one_pass_are_right_on_all_cases(folder: str, checkers) -> None:
+def test_the_largest_and_the_sum_in_one_pass_are_right_on_all_cases(
+    folder: str, checker_of: CheckerOf
+) -> None:
     """And with what other moves make of it."""
-    checker = checkers(folder)
+    checker = checker_of(load_task(ROOT / folder))
     source = checker.task.baseline_file.read_text()
     once = made(OnlineSoftmax(), checker.task, source).source
     assert "for (int i = threadIdx.x" in source or "for (int64_t k = threadIdx.x" in source
     assert once.count("= threadIdx.x; ") == source.count("= threadIdx.x; ") - 1
     cases = build_suite(checker.task)
-    passes(checker, once, cases)
+    require_pass(checker, once, cases)
     path = timed_path(checker.task, once)
     assert "wide_accesses" in [p.plan.move for p in path]
-    passes(checker, path[-1].source, cases[::9])
+    require_pass(checker, path[-1].source, cases[::9])
     again = OnlineSoftmax().propose(KernelText.read(once), Evidence(checker.task))
     assert isinstance(again, NotApplicable)
 
@@ -220,8 +192,8 @@ def test_the_largest_and_the_sum_in_one_pass_are_right_on_all_cases(folder: str,
         ("float top = -INFINITY;", "double top = -INFINITY;", "does not look for the largest"),
     ],
 )
-def test_passes_that_stay_two(old: str, new: str, why: str, checkers) -> None:
-    task = checkers(SOFTMAX[0]).task
+def test_passes_that_stay_two(old: str, new: str, why: str) -> None:
+    task = load_task(ROOT / SOFTMAX[0])
     source = task.baseline_file.read_text()
     assert source.count(old) == 1
     answer = OnlineSoftmax().propose(KernelText.read(source.replace(old, new)), Evidence(task))

@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from astra_tui.cuda_source.syntax import text_of
-from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.runner import Checker, select_cases
-from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.digest import content_hash
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import plan_of, print_expression, print_plan
@@ -41,9 +38,9 @@ from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.playbook.propose import propose, propose_as_set, region
 from astra_tui.playbook.thread_count import why_count_matters
-from tests.conftest import ROOT, OracleHere
+from tests.conftest import ROOT, CheckerOf
 from tests.engine.test_stops import timing, workload
-from tests.playbook.path import GPU, timed_path
+from tests.playbook.path import GPU, require_pass, timed_path
 from tests.playbook.variants import VARIANTS
 
 UNSEEN = Path(__file__).parent / "unseen"
@@ -67,35 +64,31 @@ UNSEEN_PATHS = {
 }
 
 
-def check_path(task: KernelTask, source: str, compiler: Compiler, every: int = 1) -> list[str]:
+def check_path(checker: Checker, source: str, every: int) -> list[str]:
     """The moves of the path; each source of it has to pass the check."""
-    path = timed_path(task, source)
-    check(task, path, compiler, every)
+    path = timed_path(checker.task, source)
+    check(checker, path, every)
     return [proposal.plan.move for proposal in path]
 
 
-def check(task: KernelTask, proposals: list[Proposal], compiler: Compiler, every: int) -> None:
-    cases = select_cases(task, ("*",))[::every]
-    with OracleHere(task) as oracle:
-        checker = Checker(task, Emulator(), compiler, oracle)
-        for proposal in proposals:
-            *_, report = checker.check(proposal.source, "candidate.cu", cases)
-            assert isinstance(report, CheckReport)
-            assert report.verdict is CheckVerdict.PASSED, (proposal.plan.move, report.message)
+def check(checker: Checker, proposals: list[Proposal], every: int) -> None:
+    cases = select_cases(checker.task, ("*",))[::every]
+    for proposal in proposals:
+        require_pass(checker, proposal.source, cases, proposal.plan.move)
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_every_step_for_a_gpu_is_correct(
-    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+    name: str, tasks: dict[str, KernelTask], checker_of: CheckerOf
 ) -> None:
     task = tasks[name]
-    moves = check_path(task, task.baseline_file.read_text(), compiler, every=15)
+    moves = check_path(checker_of(task), task.baseline_file.read_text(), every=15)
     assert tuple(moves[: len(PATHS[name])]) == PATHS[name]
 
 
 @pytest.mark.parametrize("name", JOINED)
 def test_several_moves_are_made_in_one_round(
-    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+    name: str, tasks: dict[str, KernelTask], checker_of: CheckerOf
 ) -> None:
     task, steps = tasks[name], JOINED[name]
     source = _baseline(task)
@@ -103,7 +96,7 @@ def test_several_moves_are_made_in_one_round(
     (first, *_), _ = propose_all(source, evidence)
     assert first.plan.move == "combined"
     assert first.plan.settings["moves"] == steps
-    check(task, [first], compiler, every=15)
+    check(checker_of(task), [first], every=15)
     assert not {"combined", *steps} & set(moves_of(brief(task, first.source)))
     assert first.plan.risk is Risk.MEDIUM
     assert all(f"{step}: " in first.plan.change for step in steps)
@@ -160,29 +153,31 @@ TUNED_PATHS = {
 
 @pytest.mark.parametrize("name", TUNED_PATHS)
 def test_every_step_from_a_tuned_kernel_is_correct(
-    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+    name: str, tasks: dict[str, KernelTask], checker_of: CheckerOf
 ) -> None:
     task = tasks[name]
-    moves = check_path(task, task.tuned_file.read_text(), compiler, every=24)
+    moves = check_path(checker_of(task), task.tuned_file.read_text(), every=24)
     assert [m for m in moves if m in TUNED_PATHS[name]] == list(TUNED_PATHS[name])
 
 
 @pytest.mark.parametrize("name", UNSEEN_PATHS)
-def test_every_step_for_a_gpu_is_correct_on_unseen_kernels(name: str, compiler: Compiler) -> None:
+def test_every_step_for_a_gpu_is_correct_on_unseen_kernels(
+    name: str, checker_of: CheckerOf
+) -> None:
     task = load_task(UNSEEN / name)
-    moves = check_path(task, task.baseline_file.read_text(), compiler, every=6)
+    moves = check_path(checker_of(task), task.baseline_file.read_text(), every=6)
     assert tuple(moves[: len(UNSEEN_PATHS[name])]) == UNSEEN_PATHS[name]
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_spelling_does_not_decide_the_path(
-    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+    name: str, tasks: dict[str, KernelTask], checker_of: CheckerOf
 ) -> None:
     task = tasks[name]
     spelled = VARIANTS["all at once"](task.baseline_file.read_text())
     path = timed_path(task, spelled)
     assert tuple(p.plan.move for p in path[: len(PATHS[name])]) == PATHS[name]
-    check(task, path[-1:], compiler, every=15)
+    check(checker_of(task), path[-1:], every=15)
 
 
 def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:

@@ -6,19 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from astra_tui.emulator.device import Emulator
 from astra_tui.lab.audit.zoo import read_zoo
-from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu.workload import compile_source
-from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.launch import DEVICE_ATTRIBUTES
 from astra_tui.model.task import load_task
 from astra_tui.playbook import Evidence, propose_all
-from tests.conftest import OracleHere
+from tests.conftest import CheckerOf
 from tests.playbook.greedy import Greedy, table
-from tests.playbook.path import GPU
+from tests.playbook.path import GPU, require_pass
 
 FOLDER = Path(__file__).parent / "unseen"
 FIRES = {
@@ -29,22 +26,19 @@ FIRES = {
 
 
 @pytest.mark.parametrize("name", FIRES)
-def test_every_proposal_on_an_unseen_kernel_is_correct(name: str, compiler: Compiler) -> None:
+def test_every_proposal_on_an_unseen_kernel_is_correct(name: str, checker_of: CheckerOf) -> None:
     task = load_task(FOLDER / name)
     proposals, _ = propose_all(task.baseline_file.read_text(), Evidence(task))
     assert {p.plan.move for p in proposals} == FIRES[name]
-    with OracleHere(task) as oracle:
-        checker = Checker(task, Emulator(), compiler, oracle)
-        for proposal in proposals:
-            *_, report = checker.check(proposal.source, "candidate.cu", build_suite(task)[::6])
-            assert isinstance(report, CheckReport)
-            assert report.verdict is CheckVerdict.PASSED, (proposal.plan.move, report.message)
+    for proposal in proposals:
+        cases = build_suite(task)[::6]
+        require_pass(checker_of(task), proposal.source, cases, proposal.plan.move)
 
 
 @pytest.mark.parametrize("name", FIRES)
-def test_greedy_run_improves_an_unseen_kernel(name: str, compiler: Compiler) -> None:
+def test_greedy_run_improves_an_unseen_kernel(name: str, checker_of: CheckerOf) -> None:
     task = load_task(FOLDER / name)
-    rounds = Greedy(task, compiler, every=16).run(task.baseline_file.read_text())
+    rounds = Greedy(checker_of(task), every=16).run(task.baseline_file.read_text())
     print(table(name, rounds))
     first, last = rounds[0].counters, rounds[-1].counters
     assert last.sectors <= first.sectors

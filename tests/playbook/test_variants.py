@@ -7,15 +7,12 @@ from pathlib import Path
 import pytest
 
 from astra_tui.cuda_source.syntax import parse
-from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.runner import Checker, select_cases
-from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.lab.check.runner import select_cases
 from astra_tui.model.launch import plan_of, validate_plan
 from astra_tui.model.task import KernelTask
 from astra_tui.playbook import Evidence, KernelText, all_moves, propose_all
-from tests.conftest import OracleHere
-from tests.playbook.path import GPU
+from tests.conftest import CheckerOf
+from tests.playbook.path import GPU, require_pass
 from tests.playbook.variants import VARIANTS
 
 FIRES = {
@@ -104,21 +101,13 @@ def test_the_same_moves_fire_on_every_variant(
 
 @pytest.mark.parametrize("name", FIRES)
 def test_proposals_on_variants_are_correct(
-    name: str, tasks: dict[str, KernelTask], compiler: Compiler
+    name: str, tasks: dict[str, KernelTask], checker_of: CheckerOf
 ) -> None:
     task = tasks[name]
-    with OracleHere(task) as oracle:
-        checker = Checker(task, Emulator(), compiler, oracle)
-        for variant in SAMPLE[name]:
-            cases = select_cases(task, (f"{DTYPE_VARIANTS.get(variant, '*')}/*",))[::14]
-            for proposal in propose_all(VARIANTS[variant](baseline(task)), Evidence(task))[0]:
-                *_, report = checker.check(proposal.source, "candidate.cu", cases)
-                assert isinstance(report, CheckReport)
-                assert report.verdict is CheckVerdict.PASSED, (
-                    variant,
-                    proposal.plan.move,
-                    report.message,
-                )
+    for variant in SAMPLE[name]:
+        cases = select_cases(task, (f"{DTYPE_VARIANTS.get(variant, '*')}/*",))[::14]
+        for proposal in propose_all(VARIANTS[variant](baseline(task)), Evidence(task))[0]:
+            require_pass(checker_of(task), proposal.source, cases, (variant, proposal.plan.move))
 
 
 def test_withdrawn_moves_stay_away(tasks: dict[str, KernelTask]) -> None:
