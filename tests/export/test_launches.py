@@ -15,6 +15,7 @@ import pytest
 from astra_tui.export import Format, Subject, export_files
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.task import KernelTask
+from tests.conftest import MadeOnce
 from tests.export.sessions import compiled_subject, made_up, write_files
 
 HERE = Path(__file__).parent
@@ -38,8 +39,8 @@ __global__ void up(T* out, const float* partial, const T* spare, long long d) {
 """
 
 
-def launched(folder: Path, library: Path) -> dict[str, Any]:
-    """What the packages of a folder did; their tensors are on the CPU."""
+def launch_packages(folder: Path, library: Path) -> None:
+    """Writes into `answer.json` what the packages of a folder did; their tensors are on the CPU."""
     for package in folder.glob("astra_*"):
         (package / "_gpu.py").write_text((HERE / "cpu_gpu.py").read_text(), encoding="utf-8")
     log = folder / "log"
@@ -51,8 +52,7 @@ def launched(folder: Path, library: Path) -> dict[str, Any]:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    (folder / "answer.json").write_text(done.stdout.splitlines()[-1], encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -61,15 +61,20 @@ def found(
     tasks: dict[str, KernelTask],
     compiler: Compiler,
     scripted_driver: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    made_once: MadeOnce,
 ) -> dict[str, Any]:
     """What the three packages did, and one whose plan has workspaces."""
-    folder = tmp_path_factory.mktemp("packages")
     task = replace(tasks["silu_and_mul"], name="gated_twice")
     twice = compiled_subject(made_up(task, WITH_WORKSPACES), task, compiler)
-    for subject in (*subjects.values(), twice):
-        write_files(folder, export_files(subject, Format.TORCH))
-    return launched(folder, scripted_driver)
+
+    def launch(folder: Path) -> None:
+        for subject in (*subjects.values(), twice):
+            write_files(folder, export_files(subject, Format.TORCH))
+        launch_packages(folder, scripted_driver)
+
+    folder = made_once("launched-packages", launch)
+    found: dict[str, Any] = json.loads((folder / "answer.json").read_bytes())
+    return found
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -11,13 +11,20 @@ from typing import Any
 import pytest
 
 from astra_tui.export import Format, Subject, export_files
+from tests.conftest import MadeOnce
 from tests.export.sessions import write_files
 
 
 @pytest.fixture(scope="module")
-def found(subjects: dict[str, Subject], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(subjects: dict[str, Subject], made_once: MadeOnce) -> dict[str, Any]:
     """What the packages did; the process starts in another folder, without this one's modules."""
-    folder = tmp_path_factory.mktemp("packages")
+    folder = made_once("used-packages", lambda f: use_packages(f, subjects))
+    found: dict[str, Any] = json.loads((folder / "answer.json").read_bytes())
+    return found
+
+
+def use_packages(folder: Path, subjects: dict[str, Subject]) -> None:
+    """Writes the packages into a folder, and what they did into its `answer.json`."""
     for subject in subjects.values():
         write_files(folder, export_files(subject, Format.TORCH))
     script = Path(__file__).with_name("use_packages.py")
@@ -26,8 +33,7 @@ def found(subjects: dict[str, Subject], tmp_path_factory: pytest.TempPathFactory
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    (folder / "answer.json").write_text(done.stdout.splitlines()[-1], encoding="utf-8")
 
 
 def test_without_a_fallback_the_reason_is_said(found: dict[str, Any]) -> None:
