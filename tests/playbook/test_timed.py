@@ -384,7 +384,8 @@ def test_what_a_sweep_had_among_its_choices_needs_no_round(tasks: dict[str, Kern
     text = task.tuned_file.read_text()
     new, known = brief(task, text), replace_dataclass(brief(task, text), swept=text)
     before, after = (asyncio.run(PlaybookTeam().plan(b, 9, lambda _: None)) for b in (new, known))
-    assert {d.plan.move for d in before.plans} == {"flat_grid", "overlap_launches"}
+    moves = {"combined", "flat_grid", "overlap_launches"}
+    assert {d.plan.move for d in before.plans} == moves
     assert {d.plan.move for d in after.plans} == {"flat_grid"}
     reason = "the sweep of this source had it among its choices"
     assert {f"overlap_launches: {reason}", f"tune_block: {reason}"} <= set(after.refused)
