@@ -51,7 +51,7 @@ class ExperienceStore:
             try:
                 one = msgspec.json.decode(line, type=Experience)
             except msgspec.MsgspecError as error:
-                hint = "astra-tui memory --forget all begins a new one"
+                hint = "take the line out; astra-tui memory --forget all begins a new memory"
                 file = str(self.file)
                 raise UserError(f"line {number}: {error}", file=file, hint=hint) from None
             found.pop(one.id, None)
