@@ -306,9 +306,10 @@ def draw_dims(
         most = {n: k >> attempt * k.bit_length() // _TRIES for n, k in ranges.items()}
         dims = {**fixed, **{n: draw_size(most[n], random) for n in ranges}}
         dims = {n: dims[n] for n in task.dims}
+        if task.violated(dims, dtype):
+            continue
         rows = dims[task.rows] if task.rows in ranges else 0
-        effort = task.elements(dims, dtype) + ELEMENTS_OF_ROW * rows
-        if not task.violated(dims, dtype) and effort <= limit:
+        if task.elements(dims, dtype) + ELEMENTS_OF_ROW * rows <= limit:
             return dims
     return None
 

@@ -277,8 +277,11 @@ class KernelTask:
 
     def _violation(self, sizes: tuple[tuple[str, int], ...], element: DType) -> str:
         dims = dict(sizes)
-        placements = self.placements(dims, element) if self._placed_by_contract else {}
-        return self.broken(self.bindings(dims, element, placements))
+        # Most of what a suite tries breaks a condition on sizes: then no tensor has to be placed.
+        first = self._first_broken(Bindings(element, dims, {}), self._ask_sizes_alone)
+        if first is not None or not self._placed_by_contract:
+            return self.accepts_text[first] if first is not None else ""
+        return self.broken(self.bindings(dims, element, self.placements(dims, element)))
 
     def values_at(self, values: Values, dims: Mapping[str, int], element: DType) -> Values:
         """A distribution with numbers in place of its expressions over dimensions."""
@@ -317,10 +320,18 @@ class KernelTask:
         first = self._first_broken(call)
         return self.accepts_text[first] if first is not None else ""
 
-    def _first_broken(self, call: Bindings) -> int | None:
+    def _first_broken(self, call: Bindings, most: int | None = None) -> int | None:
+        """Of the contract's first conditions, so many at most, the number of the first broken."""
         evaluator = Evaluator(call, self._file_name)
-        truths = map(evaluator.truth, self.accepts)
+        truths = map(evaluator.truth, self.accepts[:most])
         return next((number for number, holds in enumerate(truths) if not holds), None)
+
+    @cached_property
+    def _ask_sizes_alone(self) -> int:
+        """How many conditions come before the first that speaks of where a tensor lies."""
+        placed = self._placed_by_contract.keys()
+        asks = (bool(names_in(condition) & placed) for condition in self.accepts)
+        return next((number for number, asked in enumerate(asks) if asked), len(self.accepts))
 
     def bindings(
         self, dims: Mapping[str, int], element: DType, placements: Mapping[str, Placement]
