@@ -60,10 +60,10 @@ WORKSPACE_BYTES = 1 << 28
 
 _KEPT_MODULES = 8
 _LAUNCH_BOUNDS = re.compile(
-    r"\.entry\s+(?P<kernel>[\w$]+)[^{;]*?\.(?P<how>maxntid|reqntid)\s+(?P<sizes>[\d, ]+)"
+    r"\.entry\s+(?P<kernel>[\w$]++)[^{;]*?\.(?P<how>maxntid|reqntid)\s+(?P<sizes>[\d, ]+)"
 )
 _CLUSTERS = re.compile(
-    r"\.entry\s+(?P<kernel>[\w$]+)[^{;]*?\.(?P<how>reqnctapercluster|explicitcluster)\b"
+    r"\.entry\s+(?P<kernel>[\w$]++)[^{;]*?\.(?P<how>reqnctapercluster|explicitcluster)\b"
     r"(?:\s+(?P<sizes>\d[\d, ]*))?(?:\s*\.reqnctapercluster\s+(?P<more>\d[\d, ]*))?"
 )
 
