@@ -331,12 +331,19 @@ def _check_shared_words(
         if fault is not None and not group.tolerates(fault, spec.index):
             raise fault
     history = chunk.shared_history
-    if isinstance(history, AccessHistory) and group.touches_stretches(
-        "shared", spec, target.places, history
-    ):
+    if isinstance(history, AccessHistory):
+        epoch = group.epoch
+        if not spec.writes and history.is_older(epoch):
+            if not spec.synchronising:
+                history.put_off(group.late_load(spec, target.places, epoch), chunk.oldest_epochs)
+            return
+        history.settle(chunk.oldest_epochs)
         if spec.writes:
-            words.put(chunk.shared_state, True)
-        return
+            history.note_epoch(epoch)
+        if group.touches_stretches("shared", spec, target.places, history):
+            if spec.writes:
+                words.put(chunk.shared_state, True)
+            return
     by = group.accessors("shared", per_lane, spec.index)
     try:
         if spec.in_bulk:
@@ -460,4 +467,5 @@ def _per_word(
 
 
 def _counted(group: Group, places: Places) -> GroupAccess:
-    return GroupAccess(places, group.warps, group.whole_warps, group.lanes_in_warp)
+    parts = group.warps, group.warp_count, group.whole_warps, group.lanes_in_warp
+    return GroupAccess(places, *parts)

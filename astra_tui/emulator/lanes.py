@@ -21,7 +21,7 @@ from astra_tui.emulator.mbarriers import Barriers
 from astra_tui.emulator.memory import views_of
 from astra_tui.emulator.operands import GLOBAL_BASE
 from astra_tui.emulator.places import Places
-from astra_tui.emulator.races import AccessHistory, Accessors, Known, PartOfWarp
+from astra_tui.emulator.races import AccessHistory, Accessors, Known, LateLoad, PartOfWarp
 from astra_tui.emulator.registers import GroupRegisters, HomeRegisters
 from astra_tui.emulator.step import AccessSpec, Step
 from astra_tui.model.findings import Finding, FindingKind
@@ -222,6 +222,10 @@ class Chunk:
         if synchronises:
             self.sync[lanes] = launch.time
 
+    def oldest_epochs(self) -> Any:
+        """By block, the fewest barriers that one of its threads has passed."""
+        return self.epoch.reshape(self.blocks, -1).min(axis=1)
+
     def release(self) -> None:
         """Gives back the memory of a chunk that has run, before the next one takes as much."""
         for name in _LARGE:  # Groups and chunks know each other: only a collection would.
@@ -369,6 +373,11 @@ class Group:
         """The warp of each lane."""
         return self._of_lanes(self.chunk.warp)
 
+    @property
+    def epoch(self) -> Any:
+        """How many barriers each lane has passed; of all lanes, the chunk's own table."""
+        return self._of_lanes(self.chunk.epoch)
+
     @cached_property
     def lanes_in_warp(self) -> Any:
         """The number of each lane within its warp."""
@@ -406,7 +415,8 @@ class Group:
         """How many warps take part."""
         if self.whole_warps:
             return self.n // WARP
-        return int(np.count_nonzero(np.diff(self.warps))) + 1
+        warps = self.warps
+        return int(np.count_nonzero(warps[1:] != warps[:-1])) + 1
 
     @cached_property
     def present_bits(self) -> Any:
@@ -431,7 +441,7 @@ class Group:
         """Who accesses memory by a step, for the race checker; each lane `per_lane` times."""
         thread = self._global_threads if space == "global" else self._shared_threads
         chunk, launch = self.chunk, self.chunk.launch
-        epoch = self._of_lanes(chunk.epoch)
+        epoch = self.epoch
         sync, exchange = self._of_lanes(chunk.sync), self._of_lanes(chunk.exchange)
         fences = None
         if space == "global" and launch.program.uses_release:
@@ -467,8 +477,15 @@ class Group:
         if chunk.clocks is not None or (space == "global" and chunk.launch.program.uses_release):
             return False
         thread = self._global_threads if space == "global" else self._shared_threads
-        epoch = self._of_lanes(chunk.epoch)
-        return history.stretches.touch(places, spec, thread, epoch, chunk.launch.time)
+        return history.stretches.touch(places, spec, thread, self.epoch, chunk.launch.time)
+
+    def late_load(self, spec: AccessSpec, places: Places, epoch: Any) -> LateLoad:
+        """A plain load of shared memory at these epochs, as it may be noted later."""
+        chunk = self.chunk
+        in_order = self.whole_warps and not chunk.epochs_split
+        epoch = epoch.copy() if self.everyone else epoch
+        parts = places, spec, self._shared_threads, epoch, self.block_slots
+        return LateLoad(*parts, chunk.launch.time, in_order)
 
     def _known(self, space: str, per_lane: int) -> Known:
         """What the lanes that access memory know of other threads, by clocks."""

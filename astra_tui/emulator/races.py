@@ -20,7 +20,8 @@ import numpy as np
 
 from astra_tui.emulator.faults import Fault, first_true
 from astra_tui.emulator.fences import EarlierAccesses
-from astra_tui.emulator.places import Pieces
+from astra_tui.emulator.places import Pieces, Places
+from astra_tui.emulator.step import AccessSpec
 from astra_tui.emulator.stretches import Stretches
 from astra_tui.model.findings import FindingKind
 
@@ -104,6 +105,32 @@ class _Reads(NamedTuple):
         return open_still
 
 
+class LateLoad(NamedTuple):
+    """A load of a block's own memory with a barrier between it and all stores before it.
+
+    Only a store in front of the next barrier can race with it, so it is noted when one comes.
+    """
+
+    places: Places
+    spec: AccessSpec
+    thread: Any
+    """As in `Accessors`, but an entry a lane."""
+    epoch: Any
+    """The same."""
+    block: Any
+    """Of each lane, its block's number in the chunk."""
+    time: int
+    in_order: bool
+    """Whether it may touch stretches."""
+
+
+OldestEpochs = Callable[[], Any]
+"""By block, the fewest barriers that one of its threads has passed."""
+
+MOST_LATE = 256
+"""Loads that are put off at most."""
+
+
 class AccessHistory:
     """The table for one memory. An atomic's writer is negative; zero is no one's, and no epoch's.
 
@@ -144,6 +171,9 @@ class AccessHistory:
         self.reads: list[tuple[Any, EarlierAccesses]] = []
         """All reads, where fences may order blocks: of several blocks that read one word the table
         keeps one."""
+        self._last_epoch = 0
+        """Of a block's own memory: the latest epoch in which anyone has written."""
+        self._late: list[LateLoad] = []
 
     def __getattr__(self, name: str) -> Any:
         if name not in AccessHistory.__annotations__:
@@ -162,6 +192,43 @@ class AccessHistory:
             longer = np.zeros(words, vars(self)[name].dtype)
             longer[: len(vars(self)[name])] = vars(self)[name]
             setattr(self, name, longer)
+
+    def is_older(self, epoch: Any) -> bool:
+        """Whether all that was written was so before barriers that threads at these epochs have
+        passed, in a block's own memory: then their loads race with none of it.
+        """
+        return int(epoch.min()) > self._last_epoch
+
+    def note_epoch(self, epoch: Any) -> None:
+        """Threads at these epochs write."""
+        self._last_epoch = max(self._last_epoch, int(epoch.max()))
+
+    def put_off(self, load: LateLoad, oldest: OldestEpochs) -> None:
+        """Keeps a load, to be noted before the next access that it may have to be compared with."""
+        self._late.append(load)
+        if len(self._late) >= MOST_LATE:
+            self.settle(oldest)
+
+    def settle(self, oldest: OldestEpochs) -> None:
+        """Notes the loads that were put off, but for those after which all threads of their blocks
+        have passed a barrier.
+        """
+        if not self._late:
+            return
+        late, self._late, epochs = self._late, [], oldest()
+        for load in late:
+            if (load.epoch >= epochs[load.block]).any():
+                self._note_late(load)
+
+    def _note_late(self, load: LateLoad) -> None:
+        parts = load.places, load.spec, load.thread, load.epoch, load.time
+        if load.in_order and self.stretches.touch(*parts):
+            return
+        words = load.places.pieces(load.spec.size, self.stretches.granule_bits)
+        self.stretches.turn_into_words(words, self)
+        thread, epoch = (np.repeat(v, words.per_lane) for v in (load.thread, load.epoch))
+        by = Accessors(thread, epoch, load.time, 0, 0, step=load.spec.index)
+        self.note_load(words, by, False)
 
     def load(self, words: Pieces, by: Accessors, acquired: Acquired | None, atomic: bool) -> None:
         """Records reads of `words`; raises Fault, with the index of the word, on a race."""

@@ -30,7 +30,7 @@ class Tally:
         """Adds one access to global memory by the lanes of a group (see `GroupAccess`)."""
         self._add(
             (index, "global", direction, width),
-            access.requests(),
+            access.requests,
             access.sectors(width),
             access.n * width,
             0,
@@ -40,12 +40,12 @@ class Tally:
         """Adds one access to shared memory."""
         conflicts = access.bank_conflicts(width)
         key = (index, "shared", direction, width)
-        self._add(key, access.requests(), 0, access.n * width, conflicts)
+        self._add(key, access.requests, 0, access.n * width, conflicts)
 
     def count_cluster(self, index: int, direction: str, width: int, access: Any) -> None:
         """Adds one access to shared memory of other blocks of the cluster."""
         key = (index, "cluster", direction, width)
-        self._add(key, access.requests(), 0, access.n * width, 0)
+        self._add(key, access.requests, 0, access.n * width, 0)
 
     def count_bulk(self, index: int, space: str, direction: str, first: Any, size: Any) -> None:
         """Adds copies of `size` bytes each, from or to offsets `first` of a memory.
@@ -118,13 +118,16 @@ def reached_lines(tallies: list[Tally]) -> dict[str, tuple[int, ...]]:
 class GroupAccess:
     """The addresses of one access by the lanes of a group, for counting.
 
-    `warps` is the warp of each lane.
+    `warps` is the warp of each lane, `requests` how many warps take part.
     """
 
-    def __init__(self, places: Places, warps: Any, whole_warps: bool, lanes_in_warp: Any):
+    def __init__(
+        self, places: Places, warps: Any, requests: int, whole_warps: bool, lanes_in_warp: Any
+    ):
         self.places = places
         self.offsets = places.offsets
         self.warps = warps
+        self.requests = requests
         self.whole_warps = whole_warps
         self.lanes_in_warp = lanes_in_warp
         self.n = len(places)
@@ -133,14 +136,9 @@ class GroupAccess:
         """The access by some of the lanes, a mask."""
         if lanes.all():
             return self
-        places = Places(self.offsets[lanes], None)
-        return GroupAccess(places, self.warps[lanes], False, self.lanes_in_warp[lanes])
-
-    def requests(self) -> int:
-        """Warps that take part."""
-        if self.whole_warps:
-            return self.n // 32
-        return int(np.count_nonzero(np.diff(self.warps))) + 1
+        places, warps = Places(self.offsets[lanes], None), self.warps[lanes]
+        requests = int(np.count_nonzero(warps[1:] != warps[:-1])) + 1
+        return GroupAccess(places, warps, requests, False, self.lanes_in_warp[lanes])
 
     def _rows(self, width: int) -> Rows | None:
         """The rows of the access where the lanes of each warp fill one stretch of memory, or are
@@ -191,7 +189,7 @@ class GroupAccess:
         Hardware serves 8-byte accesses by half warps and 16-byte accesses by quarter warps; in
         one pass each of the 32 banks gives one 4-byte word, to all lanes that want that word.
         """
-        if self._rows(width) is not None:
+        if self.requests == self.n or self._rows(width) is not None:
             return 0
         words = max(width // 4, 1)
         lanes_a_pass = 32 // words

@@ -102,6 +102,8 @@ def _record_writes(chunk: Chunk, copy: Copy) -> None:
         history.note_write(words.reshape(-1), writer, chunk.launch.time)
         return
     flat = words.reshape(-1)
+    history.settle(chunk.oldest_epochs)
+    history.note_epoch(chunk.epoch[copy.lanes])
     history.stretches.turn_into_words(Places(flat, None).pieces(1, 0), history)
     thread = np.repeat((chunk.thread[copy.lanes] + 1).astype(np.int32), per_lane)
     history.writer[flat] = thread

@@ -274,9 +274,8 @@ def _store(decoder: Decoder, instruction: Instruction) -> Run:
         if launch.counted:
             away = target.offsets // launch.shared.stride != group.block_slots
             if away.any():
-                counted = GroupAccess(
-                    Places(target.offsets, None), group.warps, False, group.lanes_in_warp
-                )
+                parts = group.warps, group.warp_count, False, group.lanes_in_warp
+                counted = GroupAccess(Places(target.offsets, None), *parts)
                 launch.tally.count_cluster(spec.index, direction, spec.size, counted.of(away))
         _issue(
             group,
