@@ -1,10 +1,11 @@
 """Times `astra-tui check silu_and_mul` as a whole process: empty cache, then full cache.
 
-    python benchmarks/check_latency.py [--repeat N]
+    python benchmarks/check_latency.py [--repeat N] [--only PATTERN]
 
-Then counts the CPU time of checks in a started process, with an empty cache, of three tasks: a
-session's first check (baseline.cu), its second (tuned.cu), and another one of the same cases, in
-all processes that take part.
+Then counts the CPU time of checks in a started process, with an empty cache, of every bundled task:
+a session's first check (baseline.cu) and its second (tuned.cu, or the same again where there is
+none), in all processes that take part. The packages that tasks start from are fetched first.
+`--only` names tasks, and then nothing else is timed or written.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from astra_tui.lab.cache import CACHE_VARIABLE
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.task import find_task
+from astra_tui.lab.compiler.headers import HeaderTree
+from astra_tui.lab.upstream import task_headers
+from astra_tui.model.check import CheckVerdict
+from astra_tui.model.task import KernelTask, load_task
 
 COMMAND = [sys.executable, "-m", "astra_tui", "check", "silu_and_mul", "--json"]
 
@@ -42,9 +46,6 @@ def timed(cache: Path) -> tuple[float, dict[str, Any]]:
         COMMAND, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     return time.perf_counter() - begin, json.loads(answer.stdout)
-
-
-TASKS = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")
 
 
 def cpu_seconds() -> float:
@@ -69,27 +70,38 @@ def cpu_seconds() -> float:
     return found
 
 
-def in_started_process(name: str) -> dict[str, float]:
-    """CPU seconds of three checks of a session on the emulator, one after the other."""
-    task = find_task(name)
-    baseline, tuned = ((task.folder / f"{file}.cu").read_text() for file in ("baseline", "tuned"))
-    other = tuned.replace("__global__", "/* the same */ __global__", 1)
-    found = {}
-    with Compiler() as compiler, Oracle(task) as oracle:
+def in_started_process(task: KernelTask, headers: HeaderTree | None) -> dict[str, Any]:
+    """CPU seconds of two checks of a session on the emulator, one after the other."""
+    baseline, tuned = task.baseline_file, task.folder / "tuned.cu"
+    files = {"first": baseline, "second": tuned if tuned.exists() else baseline}
+    found: dict[str, Any] = {}
+    with Compiler(upstream=headers) as compiler, Oracle(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle, seed=12345)
-        for label, text in (("first", baseline), ("second", tuned), ("again", other)):
+        for label, file in files.items():
+            text = f"{file.read_text()}\n// The {label} check.\n"
             begin = cpu_seconds()
-            *_, report = checker.check(text, f"{label}.cu")
-            assert report.verdict.value == "passed", report.message
+            *_, report = checker.check(text, file.name)
             found[label] = round(cpu_seconds() - begin, 2)
+    if report.verdict is not CheckVerdict.PASSED:
+        found["verdict"] = f"{report.verdict.value}: {report.message}"
     return found
 
 
-def main() -> None:
-    """Prints medians and writes results/check_latency.json."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeat", type=int, default=5)
-    repeat = parser.parse_args().repeat
+def of_tasks(pattern: str) -> dict[str, dict[str, Any]]:
+    """CPU seconds of checks, by task; each begins with an empty cache."""
+    tasks = [load_task(file.parent) for file in sorted(ROOT.glob(f"kernels/{pattern}/task.toml"))]
+    headers = {task.name: task_headers(task) for task in tasks}
+    found = {}
+    for task in tasks:
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ[CACHE_VARIABLE] = folder
+            found[task.name] = in_started_process(task, headers[task.name])
+        print(task.name, found[task.name], flush=True)
+    return found
+
+
+def of_processes(repeat: int) -> dict[str, object]:
+    """Seconds of whole processes, with an empty and with a full cache."""
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache"
         cold: list[float] = []
@@ -99,20 +111,33 @@ def main() -> None:
             cold.append(timed(cache)[0])
             seconds, report = timed(cache)
             warm.append(seconds)
-        os.environ[CACHE_VARIABLE] = str(Path(folder) / "of_checks")
-        of_checks = {name: in_started_process(name) for name in TASKS}
     reports = {
         Path(r["source"]).name: {"seconds": round(r["seconds"], 2), "cases": len(r["cases"])}
         for r in report["reports"]
     }
-    result = {
-        "environment": describe(),
+    return {
         "repeat": repeat,
         "cold_seconds": {"median": round(statistics.median(cold), 2), "min": round(min(cold), 2)},
         "warm_seconds": {"median": round(statistics.median(warm), 2), "min": round(min(warm), 2)},
         "warm_by_source": reports,
         "load": round(os.getloadavg()[0], 1),
-        "cpu_seconds_in_started_process": of_checks,
+    }
+
+
+def main() -> None:
+    """Prints all figures and writes results/check_latency.json."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--only", help="count checks of the tasks whose names match, and no more")
+    options = parser.parse_args()
+    if options.only:
+        of_tasks(options.only)
+        return
+    result = {
+        "environment": describe(),
+        **of_processes(options.repeat),
+        "cpu_seconds_in_started_process": of_tasks("*"),
+        "load_of_tasks": round(os.getloadavg()[0], 1),
     }
     print(json.dumps({k: v for k, v in result.items() if k != "environment"}, indent=1))
     (RESULTS / "check_latency.json").write_text(json.dumps(result, indent=1) + "\n")
