@@ -278,10 +278,28 @@ class KernelTask:
     def _violation(self, sizes: tuple[tuple[str, int], ...], element: DType) -> str:
         dims = dict(sizes)
         # Most of what a suite tries breaks a condition on sizes: then no tensor has to be placed.
-        first = self._first_broken(Bindings(element, dims, {}), self._ask_sizes_alone)
+        first = self._broken_by_sizes(sizes, element)
         if first is not None or not self._placed_by_contract:
             return self.accepts_text[first] if first is not None else ""
         return self.broken(self.bindings(dims, element, self.placements(dims, element)))
+
+    @cached_property
+    def _broken_by_sizes(self) -> Callable[[tuple[tuple[str, int], ...], DType], int | None]:
+        """By sizes and element type, the number of the first broken condition, of those before the
+        first one that speaks of where a tensor lies.
+        """
+
+        def broken(sizes: tuple[tuple[str, int], ...], element: DType) -> int | None:
+            return self._first_broken(Bindings(element, dict(sizes), {}), 0, self._ask_sizes_alone)
+
+        return lru_cache(KNOWN_SHAPES)(broken)
+
+    @cached_property
+    def _ask_sizes_alone(self) -> int:
+        """How many conditions come before the first that speaks of where a tensor lies."""
+        placed = self._placed_by_contract.keys()
+        asks = (bool(names_in(condition) & placed) for condition in self.accepts)
+        return next((number for number, asked in enumerate(asks) if asked), len(self.accepts))
 
     def values_at(self, values: Values, dims: Mapping[str, int], element: DType) -> Values:
         """A distribution with numbers in place of its expressions over dimensions."""
@@ -320,18 +338,11 @@ class KernelTask:
         first = self._first_broken(call)
         return self.accepts_text[first] if first is not None else ""
 
-    def _first_broken(self, call: Bindings, most: int | None = None) -> int | None:
-        """Of the contract's first conditions, so many at most, the number of the first broken."""
+    def _first_broken(self, call: Bindings, first: int = 0, end: int | None = None) -> int | None:
+        """The number of the first broken condition, of those from `first` on."""
         evaluator = Evaluator(call, self._file_name)
-        truths = map(evaluator.truth, self.accepts[:most])
-        return next((number for number, holds in enumerate(truths) if not holds), None)
-
-    @cached_property
-    def _ask_sizes_alone(self) -> int:
-        """How many conditions come before the first that speaks of where a tensor lies."""
-        placed = self._placed_by_contract.keys()
-        asks = (bool(names_in(condition) & placed) for condition in self.accepts)
-        return next((number for number, asked in enumerate(asks) if asked), len(self.accepts))
+        truths = map(evaluator.truth, self.accepts[first:end])
+        return next((first + number for number, holds in enumerate(truths) if not holds), None)
 
     def bindings(
         self, dims: Mapping[str, int], element: DType, placements: Mapping[str, Placement]
@@ -366,12 +377,15 @@ class KernelTask:
         }
         if not within_contract or not self._placed_by_contract:
             return asked
+        if self._broken_by_sizes(tuple(dims.items()), element) is not None:
+            return asked  # No place of a tensor mends that.
         for attempt in attempts(asked, self._placed_by_contract):
-            broken = self._first_broken(self.bindings(dims, element, attempt))
+            call = self.bindings(dims, element, attempt)
+            broken = self._first_broken(call, self._ask_sizes_alone)
             if broken is None:
                 return attempt
             if not names_in(self.accepts[broken]) & self._placed_by_contract.keys():
-                break  # No place of a tensor mends it.
+                break
         return asked
 
     @cached_property
