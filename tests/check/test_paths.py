@@ -13,13 +13,13 @@ from astra_tui.lab.check.constants import cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.evidence import verdict_of
 from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
-from astra_tui.lab.check.paths import many_rows, untried_paths
+from astra_tui.lab.check.paths import UntriedPath, many_rows, untried_paths
 from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import SourceCheck
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CaseOutcome, CheckReport, CheckVerdict
+from astra_tui.model.check import Case, CaseOutcome, CheckReport, CheckVerdict
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, ResolvedPlan
 from astra_tui.model.task import KernelTask, load_task
 from tests.conftest import OracleHere
@@ -250,6 +250,22 @@ def test_cases_that_a_source_makes_necessary_find_it(
     *_, report = checker.check(text, "candidate.cu", cases, whole_suite=False)
     assert isinstance(report, CheckReport)
     assert report.verdict is CheckVerdict.FAILED
+
+
+def test_what_other_code_leaves_as_it_is_gives_the_same_cases(checker: Checker) -> None:
+    """Until it compares with other numbers, or its launches stand on other lines."""
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    suite = build_suite(checker.task, checker.seed)
+
+    def found(text: str) -> tuple[tuple[Case, ...], tuple[UntriedPath, ...]]:
+        return checker.cases_of(read_source(checker.task, text, "candidate.cu"), suite)
+
+    first = found(text)
+    assert found(text + "\n// the same\n") is first
+    other, _ = found(text + "\n__device__ bool far(int d) { return d == 777; }\n")
+    assert {c.id for c in other} - {c.id for c in first[0]}
+    assert any(777 in c.dims.values() for c in other)
+    assert found("\n" + text)[0] == first[0]
 
 
 def test_a_side_of_a_minimum_without_a_case_gets_one_or_stays_open(

@@ -24,6 +24,7 @@ from astra_tui.lab.check.paths import (
     many_rows,
     source_cases,
     untried_paths,
+    what_decides,
     wide_cases,
 )
 from astra_tui.lab.check.suite import build_suite
@@ -70,7 +71,7 @@ class Basis:
         """By case and output, what is wrong with the baseline's."""
         self._of_source: (
             tuple[
-                tuple[str, tuple[Case, ...]],
+                tuple[object, tuple[Case, ...]],
                 tuple[tuple[Case, ...], tuple[UntriedPath, ...]],
             ]
             | None
@@ -82,12 +83,13 @@ class Basis:
         self, source: Source, suite: tuple[Case, ...]
     ) -> tuple[tuple[Case, ...], tuple[UntriedPath, ...]]:
         """The cases that a source adds to a suite, and its workloads' own paths."""
-        if self._of_source is None or self._of_source[0] != (source.text, suite):
+        key = what_decides(source), suite
+        if self._of_source is None or self._of_source[0] != key:
             parts = self.task, source, suite, self.device.attributes
             untried = untried_paths(*parts)
             paths = tuple(path.case for path in untried if path.case is not None)
             cases = (*source_cases(*parts, untried, self.seed), *paths)
-            self._of_source = (source.text, suite), (cases, untried)
+            self._of_source = key, (cases, untried)
         return self._of_source[1]
 
     def beyond(self, source: Source) -> tuple[tuple[Case, bool], ...]:

@@ -106,6 +106,13 @@ class UntriedPath:
     case: Case | None
 
 
+def what_decides(source: Source) -> object:
+    """All that the cases of a source follow from; equal for sources that have the same ones."""
+    lines = tuple(launch.place.line for launch in source.plan.launches())
+    numbers = compared_numbers(source.text, MAX_NUMBERS)
+    return source.plan, lines, compared_constants(source.text), numbers
+
+
 def source_cases(
     task: KernelTask,
     source: Source,
