@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 MAX_FRAME = 1 << 30
+LARGE_FRAME = 1 << 20
 
 _LENGTH = struct.Struct("<I")
 
@@ -36,15 +37,18 @@ def write_frame(fd: int, message: Any, seconds: float | None = None) -> None:
     if len(body) > MAX_FRAME:
         raise FrameError(f"a message of {len(body)} bytes is too large")
     deadline = None if seconds is None else time.monotonic() + seconds
-    view = memoryview(_LENGTH.pack(len(body)) + body)
-    while view:
-        _wait(fd, select.POLLOUT, deadline)
-        try:
-            view = view[os.write(fd, view) :]
-        except BlockingIOError:
-            continue
-        except BrokenPipeError:
-            raise FrameError("the other process is gone") from None
+    head = _LENGTH.pack(len(body))
+    # A message may have a gigabyte, of which no copy is made.
+    for part in (head, body) if len(body) > LARGE_FRAME else (head + body,):
+        view = memoryview(part)
+        while view:
+            _wait(fd, select.POLLOUT, deadline)
+            try:
+                view = view[os.write(fd, view) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                raise FrameError("the other process is gone") from None
 
 
 def read_frame(fd: int, seconds: float | None = None) -> Any:
@@ -60,15 +64,16 @@ def read_frame(fd: int, seconds: float | None = None) -> Any:
         raise FrameError(f"a damaged message: {error}") from None
 
 
-def _read_exactly(fd: int, count: int, deadline: float | None) -> bytes:
-    data = bytearray()
-    while len(data) < count:
+def _read_exactly(fd: int, count: int, deadline: float | None) -> bytearray:
+    data = bytearray(count)
+    view = memoryview(data)
+    while view:
         _wait(fd, select.POLLIN, deadline)
-        piece = os.read(fd, min(count - len(data), 1 << 20))
-        if not piece:
+        got = os.readv(fd, [view])
+        if not got:
             raise FrameError("the other process is gone")
-        data += piece
-    return bytes(data)
+        view = view[got:]
+    return data
 
 
 def _wait(fd: int, event: int, deadline: float | None) -> None:

@@ -169,7 +169,8 @@ class Oracle:
         for name, bits in inputs.tensors.items():
             dtype = self.task.dtype_of(self.task.args[name], case.dtype)
             values = np.ascontiguousarray(decode(bits, dtype))
-            tensors[name] = [values.dtype.str, list(values.shape), values.tobytes()]
+            data = values.reshape(-1).view(np.uint8).data
+            tensors[name] = [values.dtype.str, list(values.shape), data]
         answer = self._exchange({"tensors": tensors, "arguments": arguments})
         if "error" in answer:
             raise ReferenceFailed(
