@@ -47,6 +47,8 @@ class Tried:
     reasons: tuple[str, ...]
     source: str = ""
     """The source that it started from, in which the places of the plan are."""
+    edited: bool = False
+    """Whether an engineer edited plan or code: the outcome is not that of the plan as proposed."""
     rejected_because: str = ""
     """The engineer's reason, where the plan or its code was rejected; may be empty."""
     code: str = ""

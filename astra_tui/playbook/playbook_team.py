@@ -153,5 +153,5 @@ _SETTLED = (Outcome.SAME, Outcome.WORSE, Outcome.WRONG, Outcome.NOT_COMPILED)
 def _settled(brief: Brief, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Moves that gained nothing or were wrong, each with the code that they would have changed."""
     for tried in brief.tried:
-        if tried.plan.move and tried.outcome in _SETTLED:
+        if tried.plan.move and tried.outcome in _SETTLED and not tried.edited:
             yield tried.plan.move, Base.of(tried.source, evidence).region(tried.plan)

@@ -93,6 +93,8 @@ def withdrawn_moves(brief: Brief) -> dict[tuple[str, str], str]:
     for tried in brief.tried:
         if tried.plan.move:
             rejected = tried.outcome is Outcome.REJECTED
+            if tried.edited and not rejected:
+                continue  # As the move proposes it, it was not tried.
             base = brief.base if rejected else tried.base
             withdrawn[tried.plan.move, base] = tried.describe_outcome()
     return withdrawn

@@ -247,6 +247,7 @@ def test_a_rejection_can_be_taken_back_costs_no_round_and_its_reason_reaches_the
     assert (state.rounds_free, state.rounds_done) == (1, 1)
     (tried,) = session.team.briefs[-1].tried
     assert tried.describe_outcome() == 'you rejected it in round 1: "too large a step"'
+    assert not tried.edited
     assert read_journal(tmp_path / "s").state() == state, "a reader makes the same of it"
 
 

@@ -131,6 +131,9 @@ def test_moves_that_failed_together_are_tried_one_by_one(
     assert moves_of(brief(task, source, tried))[0] == "row_grid"
     later = timed_path(task, source, rounds=1)[0].source
     assert "combined" not in moves_of(brief(task, later, tried))
+    edited = replace_dataclass(tried, edited=True)
+    assert "combined" in moves_of(brief(task, source, edited)), "so it was not tried"
+    assert "combined" in moves_of(brief(task, later, edited))
 
 
 def test_a_step_that_was_turned_down_is_left_out(tasks: dict[str, KernelTask]) -> None:
