@@ -171,7 +171,7 @@ def _tried(state: SessionState, text_of: Callable[[str], str], source: str) -> I
                     reasons = (f"on {round_.elsewhere}, before this branch", *reasons)
                 yield Tried(
                     round_.number, plan, base, verdict.outcome, reasons, text_of(base),
-                    state.is_edited(*place, judged or ""),
+                    plan != proposal.plan,
                     _rejected_because(state, place),
                     code=text_of(judged) if judged else "",
                     profile=state.candidate(judged).profile if judged else None,

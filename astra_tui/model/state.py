@@ -501,25 +501,14 @@ class SessionState(msgspec.Struct, frozen=True):
 
         Of the latest code where none is named, and of the plan where there is no code.
         """
-        author, edit = self._authors(round_, proposal, candidate)
-        if edit is None or author.kind is AuthorKind.ENGINEER:
-            return author.describe()
-        return f"{author.describe()}, plan edited by {edit.by.describe()}"
-
-    def is_edited(self, round_: int, proposal: int, candidate: str = "") -> bool:
-        """Whether an engineer edited the plan of a candidate, or its code."""
-        author, edit = self._authors(round_, proposal, candidate)
-        return edit is not None or author.kind is AuthorKind.ENGINEER
-
-    def _authors(
-        self, round_: int, proposal: int, candidate: str
-    ) -> tuple[Author, Decision | None]:
-        """Who wrote a candidate of a proposal, as in `written_by`, and the edit of its plan."""
         found = self.round(round_).proposals[proposal]
         codes = [a for a in found.attempts if isinstance(a, CodeWritten)]
         code = next((c for c in codes if c.candidate == candidate), codes[-1] if codes else None)
         author = code.author if code else found.author
-        return author, self._edit_of(round_, proposal, found.plan)
+        edit = self._edit_of(round_, proposal, found.plan)
+        if edit is None or author.kind is AuthorKind.ENGINEER:
+            return author.describe()
+        return f"{author.describe()}, plan edited by {edit.by.describe()}"
 
     def digest(self) -> str:
         """The same for the same events, on any machine and with any later version."""

@@ -48,7 +48,7 @@ class Tried:
     source: str = ""
     """The source that it started from, in which the places of the plan are."""
     edited: bool = False
-    """Whether an engineer edited plan or code: the outcome is not that of the plan as proposed."""
+    """Whether an engineer edited the plan: the outcome is not that of the plan as proposed."""
     rejected_because: str = ""
     """The engineer's reason, where the plan or its code was rejected; may be empty."""
     code: str = ""

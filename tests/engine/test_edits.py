@@ -90,7 +90,6 @@ def test_a_file_of_decisions_edits_what_is_coded(tmp_path: Path, quick_task: Ker
     assert "tokens == 16 and d == 4096" in source
     plan = state.plan_of(1, 0)
     assert (plan.title, plan.prediction.counter_ratio) == ("Access 8 bytes a thread", 0.5)
-    assert state.is_edited(1, 0)
     assert state.decisions["1.0.plan"].by.kind is AuthorKind.ENGINEER
     asked = next(q for q in state.questions.values() if q.gate is ApprovalGate.DIFF)
     (ruling,) = state.round(1).proposals[0].rulings(asked.subject)

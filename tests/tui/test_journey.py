@@ -135,5 +135,6 @@ def check_what_the_team_is_told(state: SessionState, brief: Brief) -> None:
     tried = {t.round: t for t in brief.tried}
     assert sorted(tried) == [1, 2]
     assert tried[1].plan == state.plan_of(1, 0)
+    assert (tried[1].edited, tried[2].edited) == (True, False)
     (refused,) = (c.text for c in brief.constraints if c.origin is Origin.HUNK)
     assert refused == f"      {FAST}\n"
