@@ -11,10 +11,11 @@ themselves and after a producer, with the copy of as many bytes as floor.
 
 Tasks share out the devices; `--minutes` is for each task. The same command continues where the
 time was over, in a run, before a sweep or before the last timing; `--now` times what is there.
-With `--finish` a task ends within its minutes: the last timing and the sweeps keep theirs, the runs
-share the rest, and what a run has not reached by then is left out, which the table says. On an H200
-with 16 cores the baseline's round takes 20 to 31 s, another 12 to 20 s and 2 s for each trial of a
-sweep, the last timing 1 to 2 minutes: `--finish --minutes 8` leaves each run about 2 minutes.
+`--swept slow` sweeps the winner of one run alone. With `--finish` a task ends within its minutes:
+the last timing and the sweeps keep theirs, the runs share the rest, and what a run has not reached
+by then is left out, which the table says. On an H200 with 16 cores the baseline's round takes 20 to
+31 s, another 12 to 20 s, a sweep with its checks 100 s and more, the last timing 1 to 2 minutes:
+`--finish --minutes 8` leaves each run about 2 minutes.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ async def check_diff(
     why = "the code is the move's own, which does what the plan says"
     return tuple(
         msgspec.structs.replace(r, compliance=Compliance.KEPT, judge=Judge.RULE, why=why)
-        if r.constraint.origin is Origin.PLAN
+        if r.constraint.origin is Origin.PLAN and r.judge is None
         else r
         for r in rulings
         if r.constraint.origin is not Origin.EDIT or r.judge is not None

@@ -240,6 +240,11 @@ def first_suitable(
     return NotApplicable(move, "; ".join(dict.fromkeys(reasons)) or "no kernel")
 
 
+def is_left_over(source: KernelText, kernel: Function) -> bool:
+    """Whether a kernel serves only what specialised ones leave over."""
+    return all(is_fallback(source.plan, launch) for launch in source.launches_of(kernel))
+
+
 def is_fallback(plan: LaunchPlan, launch: Launch) -> bool:
     """Whether a branch before this launch's own does the same with a specialised kernel.
 

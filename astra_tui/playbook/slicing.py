@@ -170,7 +170,7 @@ def written_only(name: str, body: tuple[Node, ...], store: Node) -> list[Node]:
     With its declaration; empty where something else reads it.
     """
     found: list[Node] = []
-    for statement in (s for b in body for s in _leaves(b)):
+    for statement in (s for b in body for s in leaves(b)):
         if statement == store or name not in identifiers_in(statement):
             continue
         declared = [v.name for v in variables_of(statement)] if _declares(statement) else []
@@ -186,9 +186,9 @@ def _declares(statement: Node) -> bool:
     return statement.type == "declaration"
 
 
-def _leaves(node: Node) -> list[Node]:
+def leaves(node: Node) -> list[Node]:
     """The declarations and expressions that statements are made of, conditions included."""
     match node.type:
         case "compound_statement" | "for_statement" | "if_statement" | "else_clause":
-            return [leaf for c in node.named_children for leaf in _leaves(c)]
+            return [leaf for c in node.named_children for leaf in leaves(c)]
     return [node]

@@ -367,7 +367,7 @@ def test_orders_reach_the_engine_and_what_it_refuses_is_said(
             other = Answer(question.id, "0" * 64, ApprovalStatus.ACCEPTED, ANN)
             with pytest.raises(AnswerRefused, match="what is shown is"):
                 await screen.client.answer(other)
-            no_hunks = replace(accepted(question, ANN), hunks=(math.inf,))  # type: ignore[arg-type]
+            no_hunks = replace(accepted(question, ANN), hunks=(math.inf,))
             with pytest.raises(AnswerRefused, match="this cannot be read"):
                 await screen.client.answer(no_hunks)
             with pytest.raises(AnswerRefused, match="nonsense is not open"):

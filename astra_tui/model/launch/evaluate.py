@@ -50,6 +50,8 @@ _ARITHMETIC: Mapping[str, Callable[[Any, Any], int | float]] = {
     "%": operator.mod,
 }
 
+_DIVIDING = ("/", "//", "%")
+
 _CONSTANTS: Mapping[str, Value] = {**PLAN_TYPES, **TRUTH_VALUES}
 _OF_EMULATOR: dict[str, Value] = {**DEVICE_ATTRIBUTES, **_CONSTANTS}
 
@@ -142,7 +144,9 @@ class Evaluator:
             return self._either(expression)
         left: Any = _VALUE_OF[type(left_side)](self, left_side)
         right: Any = _VALUE_OF[type(right_side)](self, right_side)
-        if right == 0 and name in "//%":
+        assert isinstance(left, int | float)
+        assert isinstance(right, int | float)
+        if right == 0 and name in _DIVIDING:
             self.fail("division by zero", expression.place)
         return self._bounded(_ARITHMETIC[name](left, right), expression.place)
 
@@ -174,13 +178,12 @@ class Evaluator:
                 return self._layout(call).strides[self.integer(call.args[1])]
 
     def _extreme(self, call: Call) -> int:
-        values: list[Any] = [_VALUE_OF[type(arg)](self, arg) for arg in call.args]
+        values = [*map(self.integer, call.args)]
         first = values[0]
         for number, other in enumerate(values):
             if first != other:
                 self.sides.add((call.place.line, call.place.column, number, first < other))
-        found: int = min(values) if call.function == "min" else max(values)
-        return found
+        return min(values) if call.function == "min" else max(values)
 
     def _layout(self, call: Call) -> Layout:
         first = call.args[0]

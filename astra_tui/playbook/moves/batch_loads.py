@@ -35,9 +35,9 @@ from astra_tui.playbook.edits import (
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import is_fallback
+from astra_tui.playbook.launching import is_left_over
 from astra_tui.playbook.loops import Loop
-from astra_tui.playbook.slicing import NotSliced, Slice
+from astra_tui.playbook.slicing import NotSliced, Slice, leaves
 from astra_tui.playbook.turns import (
     declared_loads,
     fixed_loops,
@@ -122,7 +122,7 @@ def _batches(
     found: list[_Batch] = []
     reasons: list[str] = []
     for kernel in (k for k in source.kernels if k.name not in left_out):
-        if all(is_fallback(source.plan, launch) for launch in source.launches_of(kernel)):
+        if is_left_over(source, kernel):
             reasons.append(f"{kernel.name}: this is the fallback of a specialised kernel")
             continue
         for loop in fixed_loops(kernel):
@@ -149,7 +149,7 @@ def _batch(source: KernelText, kernel: Function, loop: Loop) -> _Batch:
     if not loads:
         raise _Unsuitable(f"{line}: no load that a statement is all about")
     alone = {n for load in loads for n in load.needs.nodes} | {load.statement for load in loads}
-    if all(any(contains(n, leaf) for n in alone) for s in loop.body for leaf in _leaves(s)):
+    if all(any(contains(n, leaf) for n in alone) for s in loop.body for leaf in leaves(s)):
         raise _Unsuitable(f"{line}: the loop does nothing but load")
     is_first = all(loop.node.end_byte <= b.start_byte for b in source.barriers(kernel))
     return _Batch(loop, loads, is_first)
@@ -173,19 +173,6 @@ def _waiting(source: KernelText, text: str) -> str:
             return found[0]
         texts += [bodies.pop(name) for name in set(re.findall(r"\w+", part)) & bodies.keys()]
     return ""
-
-
-def _leaves(node: Node) -> Iterator[Node]:
-    """The declarations and expressions that statements are made of, conditions left out."""
-    if node.type == "if_statement":
-        yield from _leaves(field(node, "consequence"))
-        other = node.child_by_field_name("alternative")
-        yield from _leaves(other) if other is not None else ()
-    elif node.type in ("compound_statement", "else_clause"):
-        for inside in named(node):
-            yield from _leaves(inside)
-    else:
-        yield node
 
 
 def _kept_loads(kernel: Function, loop: Loop) -> Iterator[tuple[Access, Node]]:

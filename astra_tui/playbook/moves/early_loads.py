@@ -31,7 +31,7 @@ from astra_tui.playbook.edits import (
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import is_fallback
+from astra_tui.playbook.launching import is_left_over
 from astra_tui.playbook.loops import Loop
 from astra_tui.playbook.slicing import NotSliced, Slice
 from astra_tui.playbook.turns import declared_loads, fixed_loops
@@ -67,7 +67,7 @@ class EarlyLoads:
         reasons: list[str] = []
         found: list[_Late] = []
         for kernel in source.kernels:
-            if all(is_fallback(source.plan, launch) for launch in source.launches_of(kernel)):
+            if is_left_over(source, kernel):
                 reasons.append(f"{kernel.name}: this is the fallback of a specialised kernel")
                 continue
             try:
