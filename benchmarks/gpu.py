@@ -61,17 +61,14 @@ def open_machine(name: str = "cuda:0") -> Iterator[Machine]:
 
 
 @contextmanager
-def idle_processes(machine: Machine, count: int) -> Iterator[tuple[int, ...]]:
-    """Ids of processes that hold the GPU and do nothing. Raises GpuFailure."""
+def idle_processes(machine: Machine, count: int) -> Iterator[None]:
+    """Processes that hold the GPU and do nothing. Raises GpuFailure."""
     with ExitStack() as stack:
-        held = []
         for _ in range(count):
             process = GpuProcess(machine.gpu.facts.uuid, machine.gpu.tools)
             stack.callback(process.close)
             process.settle()
-            assert process.opened is not None
-            held.append(process.opened.pid)
-        yield tuple(held)
+        yield
 
 
 def task_named(name: str) -> KernelTask:

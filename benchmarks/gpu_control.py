@@ -38,16 +38,16 @@ def main() -> None:
     options = parser.parse_args()
     trials: list[dict[str, Any]] = []
     ends = time.monotonic() + options.seconds
-    with gpu.open_machine() as machine, gpu.idle_processes(machine, IDLE) as idle:
-        environment = {**gpu.environment(machine), "idle_processes": len(idle)}
+    with gpu.open_machine() as machine, gpu.idle_processes(machine, IDLE):
+        environment = {**gpu.environment(machine), "idle_processes": IDLE}
         while len(trials) < options.trials and time.monotonic() < ends:
             for name in gpu.TASKS:
-                trials += trials_of(machine, name, idle)
+                trials += trials_of(machine, name)
             gpu.save(options.out, {"environment": environment, **summary(trials), "trials": trials})
     print(dict(summary(trials).items()))
 
 
-def trials_of(machine: gpu.Machine, name: str, idle: tuple[int, ...]) -> list[dict[str, Any]]:
+def trials_of(machine: gpu.Machine, name: str) -> list[dict[str, Any]]:
     """One trial a workload of a task."""
     task = gpu.task_named(name)
     file = task.tuned_file
@@ -57,7 +57,6 @@ def trials_of(machine: gpu.Machine, name: str, idle: tuple[int, ...]) -> list[di
     assert first.compilation.cubin != second.compilation.cubin
     found = []
     with machine.bench(task, Options(warm=False, own_buffers=True)) as bench:
-        bench.idle_processes = idle
         for event in bench.time(task.workloads, first, [second]):
             if isinstance(event, Timing):
                 found = [_trial(name, w) for w in event.workloads]

@@ -292,11 +292,11 @@ def _cpu_seconds(pids: Iterable[int]) -> dict[int, float]:
 def _control(machine: gpu.Machine, options: argparse.Namespace) -> dict[str, Any]:
     trials: list[dict[str, Any]] = []
     ends = time.monotonic() + options.seconds
-    with gpu.idle_processes(machine, gpu_control.IDLE) as idle:
+    with gpu.idle_processes(machine, gpu_control.IDLE):
         while time.monotonic() < ends:
             for name in gpu.TASKS:
                 if time.monotonic() < ends:
-                    trials += gpu_control.trials_of(machine, name, idle)
+                    trials += gpu_control.trials_of(machine, name)
     found: dict[str, Any] = {"control": {**gpu_control.summary(trials), "trials": trials}}
     print({k: v for k, v in found["control"].items() if k != "trials"})
     planted: dict[str, Any] = {}

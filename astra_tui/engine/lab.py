@@ -11,7 +11,6 @@ from contextlib import (
     nullcontext,
 )
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from astra_tui.engine.concurrency import ReadWriteLock
@@ -75,7 +74,8 @@ class Lab:
     """Lab processes of one task on one device. Each candidate is served by one; idle ones wait.
 
     On a GPU candidates are checked side by side, but timed alone: a timing waits until no check
-    runs, and no check starts before it has ended.
+    runs, and no check starts before it has ended. With other sessions on the same GPU the lab's
+    processes agree by themselves (`processes/shared_device.py`).
     """
 
     def __init__(
@@ -102,8 +102,6 @@ class Lab:
         if workers is not None:
             processes = workers.slots + workers.gpus
         self._slots = asyncio.Semaphore(processes + self.has_times)
-        self._holding: dict[AnyChild, tuple[int, ...]] = {}
-        """Ids of the processes through which each has hold of the GPU."""
         self._gpu_lock = ReadWriteLock()
         self._taking = asyncio.Lock()
         """Held while idle processes are spoken to, so that no one takes one meanwhile."""
@@ -140,7 +138,7 @@ class Lab:
         return OpenedSource(self, source)
 
     async def release_gpu(self) -> None:
-        """Has the idle processes leave the GPU, which would count as others in a measurement."""
+        """Has the idle processes leave the GPU, and give back what they keep of its memory."""
         if self._workers is not None:
             return
         async with self._taking:
@@ -149,11 +147,6 @@ class Lab:
                     await self._finish(child, Rest())
                 except (ChildDied, ChildTimeout):  # It holds no GPU any more either.
                     self._free.remove(child)
-
-    def _idle_gpu_processes(self) -> tuple[int, ...]:
-        """Those that hold the GPU while others are timed: all but the one that times."""
-        others = (p for c, p in self._holding.items() if c.running and c not in self._timers)
-        return tuple(chain.from_iterable(others))
 
     def close(self) -> None:
         """Ends the processes."""
@@ -167,18 +160,14 @@ class Lab:
         return self._gpu_lock.read() if shared else nullcontext()
 
     @asynccontextmanager
-    async def alone_on_gpu(self) -> AsyncIterator[tuple[int, ...]]:
-        """Holds while nothing else of ours, and none of the others who agreed, uses the GPU.
-
-        Gives the ids of our idle processes that still hold it.
-        """
+    async def alone_on_gpu(self) -> AsyncIterator[None]:
+        """Holds while nothing else of this session uses the GPU."""
         if self._workers is not None:
-            yield ()
+            yield
             return
         async with self._gpu_lock.write():
-            idle = self._idle_gpu_processes()
             with self._quiet():
-                yield idle
+                yield
 
     async def one(self, request: Request[R]) -> R:
         """The one reply to a request. Raises as `ask` does."""
@@ -203,8 +192,6 @@ class Lab:
             return await in_thread(child, call.receive)
         except ServerUnfit as error:
             raise LabFailed(str(error)) from None
-        finally:
-            self._holding[child] = call.processes
 
     async def _finish(self, child: AnyChild, request: Request[R]) -> None:
         """Has a process do something, to its end."""
@@ -224,11 +211,9 @@ class Lab:
                 pool.append(child)
                 raise
             except (ChildTimeout, ChildDied, TimeoutError) as error:
-                self._holding.pop(child, None)
                 child.close()
                 raise await self._blame(error) from None
             except BaseException:
-                self._holding.pop(child, None)
                 child.kill()
                 child.close()
                 raise
@@ -246,7 +231,6 @@ class Lab:
         except (ChildTimeout, ChildDied, LabFailed):
             return LabFailed(str(error))
         finally:
-            self._holding.pop(fresh, None)
             fresh.close()
         return LabEnded(str(error), hint="the session continues without it")
 
@@ -343,8 +327,8 @@ class OpenedSource:
 
         Raises UserError when a workload cannot be timed.
         """
-        async with self.lab.alone_on_gpu() as idle:
-            request = Time(base, self.source, final, workloads, idle)
+        async with self.lab.alone_on_gpu():
+            request = Time(base, self.source, final, workloads)
             async for step in self.lab.ask(request, timed=True):
                 yield step
 
@@ -353,8 +337,8 @@ class OpenedSource:
 
         Both sources passed their checks. Raises UserError when a workload cannot be timed.
         """
-        async with self.lab.alone_on_gpu() as idle:
-            request = TimeShipped(base, self.source, idle)
+        async with self.lab.alone_on_gpu():
+            request = TimeShipped(base, self.source)
             steps = [step async for step in self.lab.ask(request, timed=True)]
         (shipped,) = (step for step in steps if isinstance(step, ShippedTimes))
         return shipped

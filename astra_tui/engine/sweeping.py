@@ -142,10 +142,10 @@ class _TimesTrials:
         self, workloads: Sequence[Workload], base: int, trials: Sequence[int], *, final: bool
     ) -> TrialTimings:
         """The timings, all on one GPU. A trial that ends its process has none."""
-        async with self.lab.alone_on_gpu() as idle:
+        async with self.lab.alone_on_gpu():
             request = TimeTrials(
                 self._source(base), tuple(map(self._source, trials)), tuple(workloads),
-                f"{self.sweep} {final}", final, idle,
+                f"{self.sweep} {final}", final,
             )  # fmt: skip
             try:
                 (found,) = [reply async for reply in self.lab.ask(request, timed=True)]

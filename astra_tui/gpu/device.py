@@ -25,6 +25,7 @@ from astra_tui.model.device import (
 )
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.launch.resolve import MAX_WORKSPACE_BYTES
+from astra_tui.processes.shared_device import shared_device
 
 CASE_SECONDS = 10.0
 """How long the launches of one case may take, copies and all repeats included."""
@@ -57,6 +58,7 @@ class CudaDevice:
         self.name = f"cuda:{facts.ordinal}"
         self.seconds = seconds
         self._tools = tools
+        self._shared = shared_device(facts.uuid)
         self._module = module
         self._processes: OrderedDict[bytes, GpuProcess] = OrderedDict()
         self._spare: GpuProcess | None = None
@@ -114,6 +116,17 @@ class CudaDevice:
         hidden = hidden_state(compilation) if checked else ()
         if hidden:
             return RunOutcome({b.name: b.content for b in buffers}, hidden)
+        with self._shared.beside():
+            return self._run(compilation, launches, buffers, checked=checked)
+
+    def _run(
+        self,
+        compilation: Compilation,
+        launches: tuple[PackedLaunch, ...],
+        buffers: tuple[DeviceBuffer, ...],
+        *,
+        checked: bool,
+    ) -> RunOutcome:
         process, is_new = self._process(compilation.cubin)
         size = sum(int(b.content.size) for b in buffers)
         request = RunCase(
@@ -140,13 +153,17 @@ class CudaDevice:
 
     @contextlib.contextmanager
     def process_of(self, cubin: bytes) -> Iterator[GpuProcess]:
-        """The process in which a candidate's cases ran, for other requests to it."""
-        process, is_new = self._process(cubin)
-        try:
-            yield process
-        finally:
-            if is_new or not process.is_running:  # `run` has not loaded the cubin there.
-                self._forget(cubin)
+        """The process in which a candidate's cases ran, for other requests to it.
+
+        No one has the GPU alone meanwhile.
+        """
+        with self._shared.beside():
+            process, is_new = self._process(cubin)
+            try:
+                yield process
+            finally:
+                if is_new or not process.is_running:  # `run` has not loaded the cubin there.
+                    self._forget(cubin)
 
     def _process(self, cubin: bytes) -> tuple[GpuProcess, bool]:
         """The process that has this cubin loaded, or a fresh one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from astra_tui.gpu.tools import ToolKernels
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.processes.frames import window_fd
+from astra_tui.processes.shared_device import shared_device
 
 MODULE = "astra_tui.gpu.process.main"
 START_SECONDS = 60.0
@@ -56,11 +58,15 @@ class GpuProcessDied(GpuFailure):
 
 
 class GpuProcess:
-    """A process with a CUDA context on one device. After a fatal failure it is closed."""
+    """A process with a CUDA context on one device. After a fatal failure it is closed.
+
+    It uses the device beside the other processes of this user, unless its owner has it alone.
+    """
 
     def __init__(self, uuid: str, tools: ToolKernels, module: str = MODULE):
         self._uuid = uuid
         self._tools = tools
+        self.device = shared_device(uuid)
         self._child = Child(module, name="the GPU process", fds=(window_fd(),))
         self._is_opening = False
         self.opened: Opened | None = None
@@ -72,20 +78,25 @@ class GpuProcess:
         """
         if self.opened is not None or self._is_opening:
             return
+        use = None if self._child.running else self.device.join()
+        self._child.fds = (window_fd(),) if use is None else (window_fd(), use)
         self._child.start()
         with suppress(GpuFailure), self._closed_if_fatal(), _as_gpu_failure():
-            self._child.send(self._opening(), START_SECONDS)
+            self._child.send(self._opening(-1 if use is None else use), START_SECONDS)
             self._is_opening = True
+        if use is not None:
+            os.close(use)
 
     def settle(self) -> None:
         """Waits until the process holds the GPU. Raises GpuFailure."""
         if self.opened is not None:
             return
-        with self._closed_if_fatal(), _as_gpu_failure():
+        with self.device.beside(), self._closed_if_fatal(), _as_gpu_failure():
             if not self._is_opening:
                 self._child.send(self._opening(), START_SECONDS)
             self._is_opening = False
             self.opened = _understood(self._child.receive(START_SECONDS), Opened)
+        self.device.note_holder(self.opened.pid)
 
     @property
     def is_running(self) -> bool:
@@ -95,7 +106,7 @@ class GpuProcess:
     def ask(self, request: Request, answer: type[R], seconds: float) -> R:
         """Sends a request and waits for its answer. Raises GpuFailure."""
         self.settle()
-        with self._closed_if_fatal():
+        with self.device.beside(), self._closed_if_fatal():
             return exchange(self._child, request, answer, seconds)
 
     def close(self) -> None:
@@ -108,9 +119,9 @@ class GpuProcess:
         """Ends the process from another thread."""
         self._child.kill()
 
-    def _opening(self) -> Any:
+    def _opening(self, use: int = -1) -> Any:
         tools = self._tools
-        return encode(Open(self._uuid, tools.cubin, tools.symbols, window=window_fd()))
+        return encode(Open(self._uuid, tools.cubin, tools.symbols, window=window_fd(), use=use))
 
     @contextmanager
     def _closed_if_fatal(self) -> Iterator[None]:

@@ -120,6 +120,8 @@ class Open(msgspec.Struct, frozen=True, tag="open"):
     confine: bool = True
     window: int = -1
     """Descriptor of the memory into which Fetch puts bytes (processes/frames.py)."""
+    use: int = -1
+    """Descriptor that keeps others from timing while the device is taken; closed after that."""
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run_case"):

@@ -8,13 +8,18 @@ from astra_tui.gpu.nvml import EnergyMeter, GpuReader
 from astra_tui.gpu.timing.validity import caveats_of_block
 from astra_tui.model.gpu import GpuCounters, GpuIdentity, GpuSample
 from astra_tui.model.timing import Caveat
+from astra_tui.processes.shared_device import shared_device
 
 
 class Watch:
-    """The gates of gpu/timing/validity.py on one GPU. `begin`, measure, `end`."""
+    """The gates of gpu/timing/validity.py on one GPU. `begin`, measure, `end`.
+
+    Whoever measures has the GPU alone, so that other processes of this user rest there.
+    """
 
     def __init__(self, uuid: str, own_processes: Callable[[], Collection[int]] = tuple):
-        self.reader = GpuReader(uuid, own_processes=own_processes)
+        resting = shared_device(uuid).holders
+        self.reader = GpuReader(uuid, own_processes=own_processes, resting=resting)
         self.identity: GpuIdentity = self.reader.identity()
         self._before = self._look()
 

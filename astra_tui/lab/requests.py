@@ -170,7 +170,6 @@ class Time(Request[Progress | TimedWorkload | Timing], frozen=True):
     """Times a source against a base on the named workloads, or on all. Both passed their checks.
 
     A `final` timing is taken in a fresh process, and by the paper's protocol as well.
-    `idle_processes` are others of ours that hold the GPU.
     """
 
     silence = TIMING_SECONDS
@@ -179,7 +178,6 @@ class Time(Request[Progress | TimedWorkload | Timing], frozen=True):
     source: NamedSource
     final: bool = False
     workloads: tuple[str, ...] = ()
-    idle_processes: tuple[int, ...] = ()
 
 
 class GpuRead(msgspec.Struct, frozen=True):
@@ -246,7 +244,6 @@ class TimeTrials(Request[TrialTimings], frozen=True):
     workloads: tuple[Workload, ...]
     process: str
     final: bool = False
-    idle_processes: tuple[int, ...] = ()
 
 
 class TimeShipped(Request[Progress | ShippedTimes], frozen=True):
@@ -256,7 +253,6 @@ class TimeShipped(Request[Progress | ShippedTimes], frozen=True):
 
     base: NamedSource
     source: NamedSource
-    idle_processes: tuple[int, ...] = ()
 
 
 class Rest(Request[Never], frozen=True):

@@ -158,7 +158,6 @@ class _Worker:
 
     def _time_trials(self, request: TimeTrials) -> TrialTimings:
         bench = self._opened_bench(request.process)
-        bench.idle_processes = request.idle_processes
         bench.options = FINAL if request.final else SCREENING
         base, *trials = (
             Launchable(self._open(NamedSource(one.text, TRIAL)), one.compilation)
@@ -192,7 +191,6 @@ class _Worker:
     def _bench_and_pair(self, request: Time | TimeShipped) -> tuple[Bench, Launchable, Launchable]:
         """What times, and the base and the candidate of a request."""
         bench = self._opened_bench()
-        bench.idle_processes = request.idle_processes
         attributes = self.opened.device.attributes
         base, candidate = (
             compile_source(self.task, self.compiler, attributes, source.text, source.file)
@@ -220,15 +218,6 @@ class _Worker:
         """Waits until nothing that this process has begun continues by itself."""
         if isinstance(self.opened.device, CudaDevice):
             self.opened.device.settle()
-
-    @property
-    def gpu_processes(self) -> tuple[int, ...]:
-        """Ids of the processes of this one that hold the GPU."""
-        of_bench = self._bench.gpu_processes if self._bench is not None else ()
-        device = self.opened.device
-        of_device = device.gpu_processes if isinstance(device, CudaDevice) else ()
-        of_oracle = (self.oracle.pid,) if self.opened.gpu is not None and self.oracle.pid else ()
-        return (*of_bench, *of_device, *of_oracle)
 
     def close(self) -> None:
         """Ends the processes that hold the GPU, and the emulator's."""
@@ -322,7 +311,7 @@ def main() -> None:
         stack.callback(worker.close)
         while True:
             request: LabRequest = msgspec.convert(read_frame(read_fd), LabRequest)
-            serve(_settled(worker, request), write, lambda: worker.gpu_processes)
+            serve(_settled(worker, request), write)
 
 
 def _the_task(folder: Path, task_hash: str) -> KernelTask:

@@ -37,8 +37,6 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = ""
     reply: Any = None
     failure: Failure | None = None
-    processes: tuple[int, ...] = ()
-    """Ids of processes of the other side that its owner has to know of."""
 
 
 class Channel(Protocol):
@@ -75,8 +73,6 @@ class Call(Generic[R]):
         silence: float | None = None,
         most: float | None = None,
     ):
-        self.processes: tuple[int, ...] = ()
-        """As the last message named them."""
         self._channel = channel
         self._request = request
         self._types = request.reply_types()
@@ -103,7 +99,6 @@ class Call(Generic[R]):
             raise TimeoutError(f"the {what} took more than {most}")
         data = self._channel.receive(self._silence, cpu=self._cpu)
         message = msgspec.convert(data, Message)
-        self.processes = message.processes
         if message.failure is not None:
             raise message.failure.error()
         if not message.name:
@@ -118,11 +113,7 @@ class Call(Generic[R]):
             yield reply
 
 
-def serve(
-    replies: Iterator[msgspec.Struct],
-    write: Callable[[Any], None],
-    processes: Callable[[], tuple[int, ...]] = tuple,
-) -> None:
+def serve(replies: Iterator[msgspec.Struct], write: Callable[[Any], None]) -> None:
     """Sends all replies to a request, then their end, with the error that ended them.
 
     Errors other than UserError and ServerUnfit are faults of this process, and raised.
@@ -134,9 +125,9 @@ def serve(
     failure = None
     try:
         for reply in replies:
-            send(Message(type(reply).__name__, reply, processes=processes()))
+            send(Message(type(reply).__name__, reply))
     except UserError as error:
         failure = Failure.of(error)
     except ServerUnfit as error:
         failure = Failure.unfit(str(error))
-    send(Message(failure=failure, processes=processes()))
+    send(Message(failure=failure))

@@ -18,7 +18,6 @@ from distributed import Worker, get_worker
 
 from astra_tui.lab.cache import cache_root
 from astra_tui.lab.devices import choose_device
-from astra_tui.lab.requests import Time, TimeShipped, TimeTrials
 from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR, FIRST_GPU
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
@@ -86,8 +85,6 @@ class Station:
         """With the time since which they wait."""
         self._busy: dict[str, Child] = {}
         self._stopped: set[str] = set()
-        self._holding: dict[int, tuple[int, ...]] = {}
-        """Ids of the processes through which each child has hold of a GPU, by its own."""
 
     def do(self, job: Job) -> Answer:
         """Asks the process that the job names, and waits for all that it says."""
@@ -130,8 +127,6 @@ class Station:
             ends = time.monotonic() - seconds
             ended = [child for _, child, since in self._idle if since <= ends]
             self._idle = [one for one in self._idle if one[2] > ends]
-            for child in ended:
-                self._holding.pop(child.pid, None)
         for child in ended:
             child.close()
 
@@ -139,17 +134,17 @@ class Station:
         need = PROCESSES[job.module].need(job.arguments, job.request)
         key = job.module, job.arguments, need.use is Use.ALONE
         child, is_new = self._take(key, job)
-        answer, processes = self._answered(job, child)
-        self._leave(key, job, child, processes)
+        answer = self._answered(job, child)
+        self._leave(key, job, child)
         said_nothing = answer.ended is Ended.DIED and not answer.messages
         if said_nothing and not is_new and job.id not in self._stopped:
             return self._ask(job)  # It ended while it waited, as after a hang; a new one tells.
         return answer
 
-    def _answered(self, job: Job, child: Child) -> tuple[Answer, tuple[int, ...]]:
-        """What a process says to a job, and which processes of its own hold a GPU after it."""
+    def _answered(self, job: Job, child: Child) -> Answer:
+        """What a process says to a job."""
         asked: Request[Any] = msgspec.convert(job.request, PROCESSES[job.module].requests)
-        call = Call(child, self._alone(asked, child), cpu=job.cpu, silence=job.silence)
+        call = Call(child, asked, cpu=job.cpu, silence=job.silence)
         used, messages = child.cpu_seconds, []
         ended, why = Ended.ANSWERED, ""
         try:
@@ -166,7 +161,7 @@ class Station:
             child.close()
             ended, why = Ended.TIMED_OUT, str(error)
         seconds = max(0.0, child.cpu_seconds - used)
-        return Answer(ended, tuple(messages), why, cpu_seconds=seconds), call.processes
+        return Answer(ended, tuple(messages), why, cpu_seconds=seconds)
 
     def _take(self, key: _Key, job: Job) -> tuple[Child, bool]:
         """A process for a job, and whether it is a new one."""
@@ -183,28 +178,16 @@ class Station:
             child.kill()
         return child, place is None
 
-    def _leave(self, key: _Key, job: Job, child: Child, processes: tuple[int, ...]) -> None:
+    def _leave(self, key: _Key, job: Job, child: Child) -> None:
         with self._lock:
             del self._busy[job.id]
-            self._holding[child.pid] = processes
             dropped = [] if child.running else [child]
             if child.running:
                 self._idle.append((key, child, time.monotonic()))
                 while len(self._idle) > self._most_idle:
                     dropped.append(self._idle.pop(0)[1])
-            for one in dropped:
-                self._holding.pop(one.pid, None)
         for one in dropped:
             one.close()
-
-    def _alone(self, request: Request[Any], child: Child) -> Request[Any]:
-        """A timing learns which other processes of ours on this machine hold its GPU."""
-        if not isinstance(request, Time | TimeTrials | TimeShipped):
-            return request
-        with self._lock:
-            others = (ids for pid, ids in self._holding.items() if pid != child.pid)
-            idle = tuple(id_ for ids in others for id_ in ids)
-        return msgspec.structs.replace(request, idle_processes=idle)
 
 
 _stations: WeakKeyDictionary[Worker, Station] = WeakKeyDictionary()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -22,6 +24,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.on_gpu import opening
 from astra_tui.model.errors import UserError
 from astra_tui.processes.confine import landlock_abi
+from astra_tui.processes.shared_device import DeviceBusy, SharedDevice
 from tests.conftest import ROOT
 from tests.gpu.kernels import LONG, MODULE
 from tests.gpu.script import FACTS, Script, Scripted
@@ -45,6 +48,42 @@ def test_the_first_question_opens_the_device(process: GpuProcess) -> None:
     assert process.opened.confined is (landlock_abi() > 0)
     assert process.opened.pid != os.getpid()
     assert process.is_running
+
+
+def test_a_request_waits_for_who_has_the_device_alone(
+    tools: ToolKernels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It takes hold of the device in its own time, and what it is asked for as well."""
+
+    def device(seconds: float = LONG) -> SharedDevice:
+        return SharedDevice(FACTS.uuid, tmp_path / "devices", seconds)
+
+    def others_may() -> bool:
+        with suppress(DeviceBusy), device(0.0).alone():
+            return True
+        return False
+
+    monkeypatch.setattr(gpu_process, "shared_device", lambda _: device())
+    process = GpuProcess(FACTS.uuid, tools, MODULE)
+    try:
+        with ThreadPoolExecutor() as pool:
+            with device().alone():
+                asked = pool.submit(process.ask, Drop(), Dropped, LONG)
+                assert not asked.done()
+                assert process.opened is None
+            assert asked.result() == Dropped()
+        assert others_may()
+        process.close()
+        process.start()
+        with device().alone():  # It has hold of the device by then, and its judge was not asked.
+            pass
+        with process.device.alone():
+            assert process.ask(Drop(), Dropped, LONG) == Dropped()
+            assert not others_may()
+        assert process.opened is not None
+        assert process.opened.pid in device().holders()
+    finally:
+        process.close()
 
 
 def test_a_device_that_is_not_there(tools: ToolKernels) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.task.yardstick import KERNEL, MachineCode, ParameterType, Variant, Yardstick
 from astra_tui.model.timing import WRONG_OUTPUT, Floor, Progress, Timing, TimingVerdict
 from astra_tui.model.yardsticks import ChainTimes
+from astra_tui.processes.shared_device import DeviceBusy, SharedDevice
 from tests.conftest import ROOT
 from tests.gpu.kernels import MODULE, scripted_tools
 from tests.gpu.script import FACTS, ILLEGAL_ADDRESS, Machine, Scripted
@@ -158,6 +160,28 @@ def test_the_same_kernel_is_the_same(stand: Stand, version: MakeVersion) -> None
     assert measured.gpu_seconds > 0
     assert (timing.launches, timing.buffer_sets, timing.verified_sets) == (4, 8, 8)
     assert timing.cold.speedup.rounds == 40
+
+
+def test_no_other_session_uses_the_gpu_while_a_workload_is_timed(
+    stand: Stand, version: MakeVersion, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def device(seconds: float) -> SharedDevice:
+        return SharedDevice(FACTS.uuid, tmp_path, seconds)
+
+    def others_may() -> bool:
+        with suppress(DeviceBusy), device(0.0).alone():
+            return True
+        return False
+
+    pair = version(Scripted("silu", US)), [version(Scripted("silu", US))]
+    monkeypatch.setattr(stand.process, "device", device(600.0))
+    found = [others_may() for _ in stand.timer.time(WIDE, *pair)]
+    assert len(found) > 1
+    assert not any(found[:-1])
+    assert others_may()
+    monkeypatch.setattr(stand.process, "device", device(0.0))
+    with device(0.0).beside(), pytest.raises(MeasurementFailed, match="other sessions of this"):
+        next(stand.timer.time(WIDE, *pair))
 
 
 def test_progress_narrows(stand: Stand, version: MakeVersion) -> None:

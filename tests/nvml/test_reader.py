@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 import pytest
@@ -198,6 +199,12 @@ def test_other_processes(fake: FakeNvml) -> None:
         )
         fake.error("nvmlDeviceGetMPSComputeRunningProcesses", 3)
         assert reader.sample().missing == {}
+    resting = frozenset((200, 400))
+    own = partial(GpuReader, UUIDS[0], resting=lambda: resting, on_host=True)
+    with own(own_processes=lambda: (100,)) as reader:
+        assert reader.sample().other_processes == (GpuProcess(300, 5 << 20),)
+    with own(own_processes=lambda: (400,)) as reader:
+        assert "does not list" in reader.sample().missing["other_processes"]
         fake.error("nvmlDeviceGetGraphicsRunningProcesses", 4)
         assert reader.sample().missing == {"other_processes": "not permitted to this user"}
 

@@ -120,6 +120,7 @@ class GpuReader:
         *,
         own_processes: Callable[[], Collection[int]] = tuple,
         own_are_holders: bool = True,
+        resting: Callable[[], Collection[int]] = tuple,
         deadline: float = DEADLINE,
         clock: Callable[[], float] = time.monotonic,
         on_host: bool | None = None,
@@ -127,7 +128,8 @@ class GpuReader:
         """`own_processes` gives those of the session that hold a context on this GPU now.
 
         With `own_are_holders` false it gives all of the session's, of which any may hold one: then
-        NVML is not held to list them.
+        NVML is not held to list them. `resting` gives those of others that do nothing while
+        readings are taken.
         `on_host` says whether process ids here are the host's; None looks.
         """
         if not _ADDRESS.fullmatch(address):
@@ -136,6 +138,7 @@ class GpuReader:
         self.problem = ""
         """Why nothing can be read at all, or ""."""
         self._own = own_processes
+        self._resting = resting
         self._told_apart = other_processes if own_are_holders else unexpected_processes
         self._clock = clock
         self._on_host = sees_host_processes() if on_host is None else on_host
@@ -170,11 +173,14 @@ class GpuReader:
         def read(fields: _Fields, device: NvmlDevice) -> None:
             fields.values["seconds"] = self._clock()
             _read_sample(fields, device)
-            fields.read(
-                "other_processes", lambda: self._told_apart(device.processes(), own, self._on_host)
-            )
+            fields.read("other_processes", lambda: self._strangers(device, own))
 
         return self._reading(GpuSample, read, seconds=self._clock())
+
+    def _strangers(self, device: NvmlDevice, own: Collection[int]) -> tuple[GpuProcess, ...]:
+        found = self._told_apart(device.processes(), own, self._on_host)
+        resting = self._resting() if found else ()
+        return tuple(process for process in found if process.pid not in resting)
 
     def counters(self) -> GpuCounters:
         """Counters that only grow: read them before and after a block."""

@@ -106,6 +106,13 @@ class _Service:
                 return Escapes(try_escapes(request.targets))
 
     def _open(self, request: Open) -> Opened:
+        try:
+            return self._opened(request)
+        finally:
+            if request.use >= 0:
+                os.close(request.use)
+
+    def _opened(self, request: Open) -> Opened:
         facts = next((f for f in self._driver.devices() if f.uuid == request.uuid), None)
         if facts is None:
             raise LookupError(f"there is no device {request.uuid}")

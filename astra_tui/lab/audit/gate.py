@@ -99,8 +99,6 @@ class Gate:
         options = Options(warm=False, round_limit=LOOKS[0])
         try:
             with Bench(task, gpu.facts, gpu.tools, self._oracle, options) as bench:
-                # Those in which it was checked keep the GPU, and do nothing.
-                bench.idle_processes = device.gpu_processes
                 for event in bench.time(task.workloads, base, [candidate]):
                     found = _against(event.timing) if isinstance(event, WorkloadDone) else None
                     if found is not None:

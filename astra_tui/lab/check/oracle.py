@@ -24,6 +24,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.processes.escapes import Targets
 from astra_tui.processes.frames import window_fd
+from astra_tui.processes.shared_device import shared_device
 
 START_SECONDS = 120.0
 CASE_SECONDS = 120.0
@@ -186,6 +187,8 @@ class Oracle:
                 if "error" in hello:
                     raise ReferenceFailed(hello["error"], file=str(self.task.reference_file))
                 self._ready = True
+                if self._gpu is not None:
+                    shared_device(self._gpu["uuid"]).note_holder(self._child.pid)
             answer: dict[str, Any] = self._child.ask(message, CASE_SECONDS, cpu=True)
         except (ChildDied, ChildTimeout) as error:
             self._ready = False

@@ -55,8 +55,6 @@ class Bench:
         self._oracle = oracle
         self.options = options or Options()
         """What is measured; may be changed between two timings."""
-        self.idle_processes: tuple[int, ...] = ()
-        """Processes of ours that hold the GPU meanwhile, and do nothing."""
         self._process = GpuProcess(facts.uuid, tools)
         self._open = ExitStack()
         self._watch = Watch(facts.uuid, self._own_processes)
@@ -143,4 +141,4 @@ class Bench:
 
     def _own_processes(self) -> tuple[int, ...]:
         of_oracle = (self._oracle.pid,) if self._oracle.pid else ()
-        return (*self.gpu_processes, *of_oracle, *self.idle_processes)
+        return (*self.gpu_processes, *of_oracle)

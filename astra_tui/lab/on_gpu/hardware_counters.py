@@ -24,6 +24,7 @@ from astra_tui.model.check import Case
 from astra_tui.model.counters import LaunchCounters, NcuReport
 from astra_tui.model.device import PackedLaunch
 from astra_tui.model.task import KernelTask, Workload
+from astra_tui.processes.shared_device import DeviceBusy, shared_device
 
 PROGRAM = "ncu"
 SECONDS = 120.0
@@ -83,7 +84,10 @@ def read_counters(
         return NcuReport(workload.name, problem="the launch plan refuses this workload")
     watched, launches = prepared
     reader = _Reader(program, facts.uuid, watched, launches, seconds, keep)
-    report = reader.read(workload.name, list(metrics))
+    try:
+        report = reader.read(workload.name, list(metrics))
+    except DeviceBusy as error:
+        return NcuReport(workload.name, problem=str(error))
     return msgspec.structs.replace(
         report, version=tool_version(program), seconds=time.monotonic() - began
     )
@@ -126,7 +130,8 @@ class _Reader:
             "--page", "raw",
         ]  # fmt: skip
         request = WatchRequest(self.uuid, (self.case,), _WARM_UPS + 1, self.seconds)
-        run = watch(self.program, options, request)
+        with shared_device(self.uuid).alone():
+            run = watch(self.program, options, request)
         self.keep(run)
         return run
 

@@ -60,6 +60,7 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
+from astra_tui.processes.shared_device import DeviceBusy
 
 BLOCK = 10
 WARM_ROUNDS = 20
@@ -157,14 +158,16 @@ class Timer:
     ) -> Iterator[Progress | tuple[Measured, ...]]:
         """Times candidates against a base; the last that it yields has one entry a candidate.
 
-        All of them must have passed their check. Raises UserError when a launch plan refuses the
+        All of them must have passed their check. No other session of this user uses the GPU
+        meanwhile. Raises UserError when a launch plan refuses the
         workload, MeasurementFailed when the GPU does not do it.
         """
         warm_up = WARM_UP_SECONDS if is_first else NEXT_WARM_UP_SECONDS
         run = _Run(self, workload, base, tuple(candidates), warm_up)
         try:
-            yield from run.steps()
-        except (GpuFailure, BadSamples) as error:
+            with self.process.device.alone():
+                yield from run.steps()
+        except (GpuFailure, BadSamples, DeviceBusy) as error:
             raise MeasurementFailed(f"{workload.name}: {error}") from error
 
 

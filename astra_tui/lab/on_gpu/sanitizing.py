@@ -26,6 +26,7 @@ from astra_tui.model.findings import (
     not_looked_at,
 )
 from astra_tui.model.task import KernelTask
+from astra_tui.processes.shared_device import shared_device
 
 PROGRAM = "compute-sanitizer"
 SECONDS = 60.0
@@ -136,7 +137,8 @@ class _Gate:
     def _run(self, tool: SanitizerTool, cases: list[WatchedCase]) -> SanitizerReport:
         options = ["--tool", tool.value, *_COMMON, *_OF_TOOL[tool]]
         request = WatchRequest(self._uuid, tuple(cases), seconds=self._seconds)
-        run = watch(self._program, options, request)
+        with shared_device(self._uuid).beside():
+            run = watch(self._program, options, request)
         self._keep(run)
         return report_of(tool, cases, run)
 
