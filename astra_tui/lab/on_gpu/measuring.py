@@ -159,14 +159,13 @@ class Timer:
         """Times candidates against a base; the last that it yields has one entry a candidate.
 
         All of them must have passed their check. No other session of this user uses the GPU
-        meanwhile. Raises UserError when a launch plan refuses the
+        while they are measured. Raises UserError when a launch plan refuses the
         workload, MeasurementFailed when the GPU does not do it.
         """
         warm_up = WARM_UP_SECONDS if is_first else NEXT_WARM_UP_SECONDS
         run = _Run(self, workload, base, tuple(candidates), warm_up)
         try:
-            with self.process.device.alone():
-                yield from run.steps()
+            yield from run.steps()
         except (GpuFailure, BadSamples, DeviceBusy) as error:
             raise MeasurementFailed(f"{workload.name}: {error}") from error
 
@@ -301,35 +300,42 @@ class _Run:
         self.began = time.perf_counter()
 
     def steps(self) -> Iterator[Progress | tuple[Measured, ...]]:
-        """Prepares, measures, verifies, concludes."""
-        floor = self.timer.floors.of(
-            self.timer.task.compulsory_bytes(self.workload.dims, self.workload.dtype)
-        )
-        prepared = self._prepare()
-        fastest = min(prepared.estimates_us)
-        size = self._cold_size(prepared, fastest)
-        self.late_cycles = late_cycles(max(prepared.estimates_us))
-        self._build(size, producer=self.behind_producer)
-        wrong = self._verify(size)
-        self._warm_up(fastest * 2 * size.launches * len(self.versions))
-        self.timer.watch.begin()
-        cold = PairedRounds.start(size.launches, len(self.versions))
-        while more := self._rounds_to_add(cold):
-            for _ in range(-(-more // BLOCK)):
-                cold = self._add_block(cold)
-                if cold.rounds >= MIN_ROUNDS:
-                    yield from self._progress(cold)
-        for index, more_caveats in self._verify_again(size).items():
-            wrong[index] = (*wrong.get(index, ()), *more_caveats)
-        paper = self._paper()
-        energy = self._energy()
-        cold_only = set(self.seen.unsteady)
-        chained = self._chained(size)
-        warm = self._warm(fastest)
-        for index in set(self.seen.unsteady) - cold_only:
-            if not self.may_vary[index]:
-                wrong[index] = (*wrong.get(index, ()), _changed(index, self.seen.unsteady[index]))
-        caveats = self.timer.watch.end(self._sm_mhz())
+        """Prepares, verifies, measures, concludes; other sessions wait but for the verification,
+        which takes longest.
+        """
+        device = self.timer.process.device
+        with device.alone():
+            floor = self.timer.floors.of(
+                self.timer.task.compulsory_bytes(self.workload.dims, self.workload.dtype)
+            )
+            prepared = self._prepare()
+            fastest = min(prepared.estimates_us)
+            size = self._cold_size(prepared, fastest)
+            self.late_cycles = late_cycles(max(prepared.estimates_us))
+            self._build(size, producer=self.behind_producer)
+        with device.beside():
+            wrong = self._verify(size)
+        with device.alone():
+            self._warm_up(fastest * 2 * size.launches * len(self.versions))
+            self.timer.watch.begin()
+            cold = PairedRounds.start(size.launches, len(self.versions))
+            while more := self._rounds_to_add(cold):
+                for _ in range(-(-more // BLOCK)):
+                    cold = self._add_block(cold)
+                    if cold.rounds >= MIN_ROUNDS:
+                        yield from self._progress(cold)
+            for index, more_caveats in self._verify_again(size).items():
+                wrong[index] = (*wrong.get(index, ()), *more_caveats)
+            paper = self._paper()
+            energy = self._energy()
+            cold_only = set(self.seen.unsteady)
+            chained = self._chained(size)
+            warm = self._warm(fastest)
+            for index in set(self.seen.unsteady) - cold_only:
+                if not self.may_vary[index]:
+                    changed = _changed(index, self.seen.unsteady[index])
+                    wrong[index] = (*wrong.get(index, ()), changed)
+            caveats = self.timer.watch.end(self._sm_mhz())
         if not size.is_cold:
             text = "the buffers fit in the L2 cache: partly warm"
             caveats = (*caveats, Caveat("partly_warm", text))
