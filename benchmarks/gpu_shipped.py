@@ -178,7 +178,7 @@ class Trial:
         code, answer = self._json([*command, "--device", self.device, "--json"], "timing", 600.0)
         result = {
             "command": " ".join(["python", *sys.argv]),
-            "commit": _commit(),
+            "commit": source_commit(),
             "task": self.task,
             "runs": runs,
             "sources": {f.stem: f.read_text(encoding="utf-8") for f in sources},
@@ -303,7 +303,8 @@ class Trial:
         print(f"{self.task}: {text}", file=sys.stderr, flush=True)
 
 
-def _commit() -> str:
+def source_commit() -> str:
+    """The commit, or what ASTRA_TUI_COMMIT says where a tree travels without its history."""
     said = os.environ.get("ASTRA_TUI_COMMIT")
     if said:
         return said

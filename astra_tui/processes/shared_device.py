@@ -17,7 +17,10 @@ from functools import cache
 from pathlib import Path
 
 WAIT_SECONDS = 100.0
-"""How long one waits for the others. It is less than any request to the lab may take."""
+"""How long one waits to use a device beside others; a check may be silent for longer."""
+
+_ALONE_FACTOR = 2.5
+"""How much longer one waits to have it alone, as a timing may be silent for longer than a check."""
 
 _PAUSES = 0.001, 0.02
 
@@ -61,14 +64,15 @@ class SharedDevice:
             with self._counted(None):
                 yield
             return
-        until = time.monotonic() + self._seconds
+        seconds = _ALONE_FACTOR * self._seconds
+        until = time.monotonic() + seconds
         with _opened(self._folder / "turn") as turn:
             fd = self._open()
             # Those who come later wait at the turn, so that no stream of them keeps us out.
             if not (_locked(turn, fcntl.LOCK_EX, until) and _locked(fd, fcntl.LOCK_EX, until)):
                 os.close(fd)
                 raise DeviceBusy(
-                    f"other sessions of this user have used {self.name} for {self._seconds:g} s"
+                    f"other sessions of this user have used {self.name} for {seconds:g} s"
                 )
         with self._counted(fd):
             yield
