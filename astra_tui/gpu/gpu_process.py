@@ -81,6 +81,7 @@ class GpuProcess:
         use = None if self._child.running else self.device.join()
         self._child.fds = (window_fd(),) if use is None else (window_fd(), use)
         self._child.start()
+        self.device.note_holder(self._child.pid)
         with suppress(GpuFailure), self._closed_if_fatal(), _as_gpu_failure():
             self._child.send(self._opening(-1 if use is None else use), START_SECONDS)
             self._is_opening = True

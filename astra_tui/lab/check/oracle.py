@@ -96,6 +96,7 @@ class Oracle:
         self._ready = False
         self._child.start()
         if self._gpu is not None:
+            shared_device(self._gpu["uuid"]).note_holder(self._child.pid)
             self._child.send(self._gpu, START_SECONDS)
 
     def use_gpu(self, uuid: str, tools: bytes, symbols: dict[str, str]) -> None:
@@ -187,8 +188,6 @@ class Oracle:
                 if "error" in hello:
                     raise ReferenceFailed(hello["error"], file=str(self.task.reference_file))
                 self._ready = True
-                if self._gpu is not None:
-                    shared_device(self._gpu["uuid"]).note_holder(self._child.pid)
             answer: dict[str, Any] = self._child.ask(message, CASE_SECONDS, cpu=True)
         except (ChildDied, ChildTimeout) as error:
             self._ready = False
