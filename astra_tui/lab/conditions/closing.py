@@ -30,7 +30,7 @@ from astra_tui.model.task import KernelTask, ValueKind, Values
 
 if TYPE_CHECKING:
     from astra_tui.lab.conditions.contract import Launches
-    from astra_tui.lab.conditions.query import Query
+    from astra_tui.lab.conditions.query import DeadCode, Query
 
 MAX_PROBES = 200
 MAX_PROBED = 4 << 20
@@ -261,6 +261,7 @@ class Closing:
         self._flow = cache(flow_of)
         self._launches = cache(self._launches_of)
         self._queries = cache(self._queries_of)
+        self._dead_code = cache(self._dead_code_of)
 
     def _launches_of(self, kernel: str) -> list[Launches] | None:
         # The solver is loaded only where something is open.
@@ -270,6 +271,14 @@ class Closing:
             return launches_of(self.task, self.source, self.reporting.compilation.kernel(kernel))
         except NotModelled:
             return None
+
+    def _dead_code_of(self, kernel: str) -> list[DeadCode]:
+        """What no launch of a kernel comes to, for each of them."""
+        from astra_tui.lab.conditions.query import DeadCode
+
+        flow = self._flow(kernel)
+        launches = self._launches(kernel) or []
+        return [] if flow is None else [DeadCode(flow, launch) for launch in launches]
 
     def _prove(self, side: OpenSide, *, thorough: bool) -> None:
         """Proves that nothing leads to a side, where that is cheap enough."""
@@ -285,7 +294,11 @@ class Closing:
         flow, launches = self._flow(side.kernel), self._launches(side.kernel)
         if flow is None or launches is None:
             return None
-        return [(query_for(side.number, side.side, flow, launch), launch) for launch in launches]
+        dead = self._dead_code(side.kernel)
+        return [
+            (query_for(side.number, side.side, flow, launch, never), launch)
+            for launch, never in zip(launches, dead, strict=True)
+        ]
 
     def _search(self, side: OpenSide) -> None:
         """Tries sizes, scalars and layouts that the solver finds, where they are small enough.

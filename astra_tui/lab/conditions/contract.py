@@ -15,7 +15,7 @@ from typing import Any
 import z3
 
 from astra_tui.lab.check.execution import Source
-from astra_tui.lab.conditions.terms import LaunchContext
+from astra_tui.lab.conditions.terms import IntegerTensor, LaunchContext
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import CompiledKernel, Parameter
 from astra_tui.model.device import BASE_ALIGNMENT
@@ -31,6 +31,7 @@ from astra_tui.model.launch.expression import (
     Unary,
     split_pointer,
 )
+from astra_tui.model.launch.expression_parser import parse_expression
 from astra_tui.model.launch.plan import (
     Branch,
     Dispatch,
@@ -50,7 +51,7 @@ from astra_tui.model.launch.scope import (
     NULL,
     TRUTH_VALUES,
 )
-from astra_tui.model.task import KernelTask
+from astra_tui.model.task import KernelTask, ValueKind
 
 LARGEST_DIM = 1 << 31
 MAX_ELEMENTS = 1 << 40
@@ -60,6 +61,10 @@ _BITS = 64
 _GRID = ((1 << 31) - 1, 65_535, 65_535)
 _BLOCK = (1024, 1024, 64)
 _MAX_PADDING = 1 << 20
+
+
+_BOUNDED = (ValueKind.INTEGERS, ValueKind.OFFSETS)
+"""Kinds of values that lie between two numbers in every case."""
 
 
 class NotModelled(Exception):
@@ -280,13 +285,16 @@ class _Model:
         if len(launch.block) == 1:
             special["%laneid"] = special["%tid.x"] & 31
         parameters: dict[int, Any] = {}
+        pointers: dict[int, IntegerTensor | None] = {}
         for argument, parameter in zip(launch.args, kernel.parameters, strict=True):
             for leaf in self._leaves(argument, parameter):
                 given = self._argument(leaf)
                 if given is not None:
                     parameters[parameter.offset + leaf.offset] = given
+                if leaf.dtype is None:
+                    pointers[parameter.offset + leaf.offset] = self._tensor(leaf.value)
         return Launches(
-            context=LaunchContext(special, parameters),
+            context=LaunchContext(special, parameters, pointers),
             dims={n: v.term for n, v in self.dims.items()},
             scalars={n: v.term for n, v in self.scalars.items()},
             shifts={n: v.term for n, v in self.shifts.items()},
@@ -337,6 +345,25 @@ class _Model:
         low, high = dtype.integer_range
         self.facts += [number.term >= low, number.term <= high]
         return z3.Extract(8 * dtype.size - 1, 0, number.term)
+
+    def _tensor(self, pointer: Expression) -> IntegerTensor | None:
+        """What the contract says of the numbers to which a pointer leads."""
+        found = split_pointer(pointer)
+        argument = self.task.args.get(found[0].id) if found is not None else None
+        if argument is None or argument.is_written or argument.values.kind not in _BOUNDED:
+            return None
+        dtype = self.task.dtype_of(argument, self.dtype)
+        values = argument.values
+        texts = values.low_text or f"{values.low:.0f}", values.high_text or f"{values.high:.0f}"
+        try:
+            low, high = (self.number(parse_expression(text)).term for text in texts)
+        except NotModelled:
+            return None
+        return (
+            None
+            if dtype.is_float
+            else IntegerTensor(8 * dtype.size, dtype.integer_range[0] < 0, low, high)
+        )
 
     def _passed(self, argument: Expression) -> Number:
         """A number, or a condition as 0 or 1."""

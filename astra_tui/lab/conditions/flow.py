@@ -184,10 +184,15 @@ class ControlFlowGraph:
         """The value that an instruction reads from a register."""
         block = self.block_of[index]
         before = [i for i in self._written[block].get(register, ()) if i < index]
-        return Definition(before[-1], register) if before else self._at_entry(register, block)
+        if before:
+            return Definition(before[-1], register)
+        return _unmerged(self._at_entry(register, block))
 
     def value_at_end(self, register: str, block: int) -> Value:
         """The value of a register where a block ends."""
+        return _unmerged(self._at_end(register, block))
+
+    def _at_end(self, register: str, block: int) -> Value:
         inside = self._written[block].get(register)
         return Definition(inside[-1], register) if inside else self._at_entry(register, block)
 
@@ -198,7 +203,7 @@ class ControlFlowGraph:
             if block == 0 or not into:
                 self._entries[key] = Undefined(register)
             elif len(into) == 1:
-                self._entries[key] = self.value_at_end(register, into[0].source)
+                self._entries[key] = self._at_end(register, into[0].source)
             else:
                 self._entries[key] = self._merged(register, block, into)
         return _resolved(self._entries[key])
@@ -206,7 +211,7 @@ class ControlFlowGraph:
     def _merged(self, register: str, block: int, into: list[Edge]) -> Value:
         merge = Phi(block, register)
         self._entries[(block, register)] = merge
-        merge.values = [(e, self.value_at_end(register, e.source)) for e in into]
+        merge.values = [(e, self._at_end(register, e.source)) for e in into]
         others = {v for _, v in merge.values if _resolved(v) is not merge}
         if len(others) == 1:
             merge.same_as = others.pop()
@@ -217,6 +222,27 @@ def _resolved(value: Value) -> Value:
     while isinstance(value, Phi) and value.same_as is not None:
         value = value.same_as
     return value
+
+
+def _unmerged(value: Value) -> Value:
+    """The value itself, or the only one that merges of merges, as those of loops, consist of."""
+    value = _resolved(value)
+    if not isinstance(value, Phi):
+        return value
+    merges, others, waiting = {value}, set[Value](), [value]
+    while waiting and len(others) < 2:
+        for _, part in waiting.pop().values:
+            part = _resolved(part)
+            if not isinstance(part, Phi):
+                others.add(part)
+            elif part not in merges:
+                merges.add(part)
+                waiting.append(part)
+    if len(others) != 1:
+        return value
+    for merge in merges:
+        (merge.same_as,) = others
+    return _resolved(value)
 
 
 _WRITES_NOTHING = {
@@ -231,15 +257,16 @@ def written(instruction: Instruction) -> list[str]:
     if instruction.operation in _WRITES_NOTHING and not _gives_result(instruction):
         return []
     if instruction.operation == "call" or not operands:
-        return [n for o in operands for n in _names(o)]
-    return _names(operands[0])
+        return [n for o in operands for n in names_in(o)]
+    return names_in(operands[0])
 
 
 def _gives_result(instruction: Instruction) -> bool:
     return instruction.operation in ("bar", "barrier") and "red" in instruction.modifiers
 
 
-def _names(operand: Operand) -> list[str]:
+def names_in(operand: Operand) -> list[str]:
+    """The registers of an operand."""
     match operand:
         case Register(name=name):
             return [name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import z3
@@ -11,7 +12,7 @@ import z3
 from astra_tui.emulator.program import is_condition
 from astra_tui.emulator.ptx.module import Immediate
 from astra_tui.lab.conditions.contract import Launches
-from astra_tui.lab.conditions.flow import ControlFlowGraph
+from astra_tui.lab.conditions.flow import ControlFlowGraph, Edge
 from astra_tui.lab.conditions.terms import Terms
 
 _HARD = {
@@ -36,28 +37,30 @@ class Query:
     ways: tuple[Any, ...]
     facts: tuple[Any, ...]
     has_data: bool
+    is_dead: Callable[[], bool] = lambda: False
+    """Whether it is proved that no launch comes to any copy of the condition."""
 
     def is_impossible(self, steps: Callable[[], int], *, thorough: bool) -> bool:
         """Whether it is proved that nothing takes the side.
 
         Fewer facts make a proof cheaper, so those about the condition's own variables that need
-        no product or quotient of unknowns come first. `thorough` goes to all, and to what holds
-        on the way.
+        no product or quotient of unknowns come first, then what stands where nothing leads.
+        `thorough` goes to all, and to what holds on the way.
         """
         own = self._facts_about(self.sides)
-        easy = [f for f in own if not any(map(_is_hard, _nodes(f)))]
-        if _solver(_EASY_STEPS, [*easy, z3.Or(*self.sides)]).check() == z3.unsat:
+        if _is_easily_refuted(own, self.sides) or self.is_dead():
+            return True
+        on_the_way = self._facts_about(self.ways)
+        if _is_easily_refuted(on_the_way, self.ways):
             return True
         return thorough and (
             self._is_refuted(steps, own, self.sides)
-            or self._is_refuted(steps, self._facts_about(self.ways), self.ways)
+            or self._is_refuted(steps, on_the_way, self.ways)
             or self._is_refuted(steps, self.facts, self.ways)
         )
 
     def _facts_about(self, terms: Iterable[Any]) -> list[Any]:
-        """The facts that have no other variables than some terms."""
-        known = set().union(*map(_variables, terms))
-        return [f for f in self.facts if _variables(f) <= known]
+        return _facts_about(self.facts, terms)
 
     def _is_refuted(
         self, steps: Callable[[], int], facts: Iterable[Any], ways: Iterable[Any]
@@ -69,19 +72,76 @@ class Query:
         return _solver(steps, [*self.facts, z3.Or(*self.ways), *more])
 
 
-def query_for(number: int, side: bool, flow: ControlFlowGraph, launch: Launches) -> Query:
+class DeadCode:
+    """The blocks of a function to which a launch never comes: every edge to them has a predicate
+    that its own operands refute, or begins in such a block.
+    """
+
+    def __init__(self, flow: ControlFlowGraph, launch: Launches):
+        self._flow = flow
+        self._launch = launch
+        self._terms = Terms(flow, launch.context)
+        self._known: dict[int, bool] = {0: False}
+
+    def has(self, index: int) -> bool:
+        """Whether an instruction stands in such a block."""
+        block = self._flow.block_of[index]
+        waiting = [block]
+        while waiting:
+            sources = [e.source for e in self._flow.forward(waiting[-1])]
+            unknown = [s for s in sources if s not in self._known]
+            if unknown and waiting[-1] not in self._known:
+                waiting += unknown
+            else:
+                self._decide(waiting.pop())
+        return self._known[block]
+
+    def _decide(self, block: int) -> None:
+        if block not in self._known:
+            self._known[block] = all(
+                self._known[e.source] or self._is_never_taken(e) for e in self._flow.forward(block)
+            )
+
+    def _is_never_taken(self, edge: Edge) -> bool:
+        if edge.predicate is None:
+            return False
+        value = self._flow.value_at_end(edge.predicate.name, edge.source)
+        taken = z3.simplify(self._terms.value(value, 1) == (1 if edge.wanted else 0))
+        if z3.is_true(taken) or z3.is_false(taken):
+            return bool(z3.is_false(taken))
+        facts = _facts_about((*self._launch.facts, *self._terms.facts), [taken])
+        return bool(facts) and _is_easily_refuted(facts, [taken])
+
+
+def query_for(
+    number: int, side: bool, flow: ControlFlowGraph, launch: Launches, dead: DeadCode
+) -> Query:
     """The query for one side of a condition under one launch."""
     terms = Terms(flow, launch.context)
-    sides, ways = [], []
+    sides, ways, places = [], [], []
     for index, instruction in enumerate(flow.instructions):
         reachable = flow.idom[flow.block_of[index]] >= 0
         if reachable and is_condition(instruction) and instruction.operands[0] == Immediate(number):
+            places.append(index)
             value = terms.operand(instruction.operands[1], index, 32)
             holds = value != 0 if side else value == 0
             sides.append(holds)
             ways.append(z3.And(terms.reached(index), holds))
     facts = (*launch.facts, *terms.facts)
-    return Query(tuple(sides), tuple(ways), facts, terms.has_data)
+    is_dead = cache(lambda: all(map(dead.has, places)))
+    return Query(tuple(sides), tuple(ways), facts, terms.has_data, is_dead)
+
+
+def _facts_about(facts: Iterable[Any], terms: Iterable[Any]) -> list[Any]:
+    """The facts that have no other variables than some terms."""
+    known = set().union(*map(_variables, terms))
+    return [f for f in facts if _variables(f) <= known]
+
+
+def _is_easily_refuted(facts: Iterable[Any], ways: Iterable[Any]) -> bool:
+    """Whether nothing leads there by those facts that need no product or quotient of unknowns."""
+    easy = [f for f in facts if not any(map(_is_hard, _nodes(f)))]
+    return bool(_solver(_EASY_STEPS, [*easy, z3.Or(*ways)]).check() == z3.unsat)
 
 
 def _solver(steps: int, facts: list[Any]) -> z3.Solver:

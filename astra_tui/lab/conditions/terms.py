@@ -8,8 +8,8 @@ one that it finds a way to may or may not be.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import z3
@@ -25,7 +25,15 @@ from astra_tui.emulator.ptx.module import (
     Symbol,
 )
 from astra_tui.emulator.ptx.parser import TYPE_SIZES
-from astra_tui.lab.conditions.flow import ControlFlowGraph, Definition, Edge, Phi, Undefined, Value
+from astra_tui.lab.conditions.flow import (
+    ControlFlowGraph,
+    Definition,
+    Edge,
+    Phi,
+    Undefined,
+    Value,
+    names_in,
+)
 
 _WIDTHS = {**{name: 8 * size for name, size in TYPE_SIZES.items()}, "pred": 1}
 _INTEGERS = re.compile(r"[usb]\d+|pred")
@@ -55,6 +63,16 @@ _PLAIN: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class IntegerTensor:
+    """An input of whole numbers, whose bounds are terms of 64 bits."""
+
+    width: int
+    signed: bool
+    low: Any
+    high: Any
+
+
 @dataclass
 class LaunchContext:
     """What a launch gives to every thread: special registers and parameters, as terms."""
@@ -63,6 +81,8 @@ class LaunchContext:
     """32-bit terms by the register's name."""
     parameters: Mapping[int, Any]
     """Terms by the parameter's offset, as wide as the parameter."""
+    pointers: Mapping[int, IntegerTensor | None] = field(default_factory=dict)
+    """The parameters that are pointers, by offset, with what is known of what they lead to."""
 
 
 @dataclass(frozen=True)
@@ -145,14 +165,16 @@ class Terms:
 
     def _merge(self, merge: Phi) -> Any:
         width = self._width_of(merge.register)
-        free = self._fresh(width)
         forward = self.flow.forward(merge.block)
-        if len(forward) == len(merge.values):
-            ways = [
-                z3.And(self._edge_taken(edge), free == self.value(value, width))
-                for edge, value in merge.values
-            ]
-            self.facts.append(z3.Implies(self._block_reached(merge.block), z3.Or(ways)))
+        if len(forward) != len(merge.values):
+            return self._fresh(width)
+        taken = [(z3.simplify(self._edge_taken(edge)), value) for edge, value in merge.values]
+        possible = [(way, value) for way, value in taken if not z3.is_false(way)]
+        if len(possible) == 1:
+            return self.value(possible[0][1], width)
+        free = self._fresh(width)
+        ways = [z3.And(way, free == self.value(value, width)) for way, value in possible]
+        self.facts.append(z3.Implies(self._block_reached(merge.block), z3.Or(ways)))
         return free
 
     def _width_of(self, register: str) -> int:
@@ -309,6 +331,8 @@ class Terms:
 
     def _loaded(self, i: Instruction, index: int, kind: str) -> Any:
         address = i.operands[1]
+        if "global" in i.modifiers and isinstance(address, Address):
+            return self._element(self._tensor_at(address.base, index), _WIDTHS[kind])
         if "param" in i.modifiers and isinstance(address, Address):
             offset = self._parameter_offset(address.base, index)
             if offset is not None and isinstance(i.operands[0], Register):
@@ -316,6 +340,54 @@ class Terms:
                 if given is not None and given.size() == _WIDTHS[kind]:
                     return given
         return None
+
+    def _element(self, tensor: IntegerTensor | None, width: int) -> Any:
+        """An element of an input: the contract says which numbers it has."""
+        if tensor is None or width != tensor.width:
+            return None
+        element = self._anything(width)
+        wide = _extended(element, 64, signed=tensor.signed)
+        self.facts += [wide >= tensor.low, wide <= tensor.high]
+        return element
+
+    def _tensor_at(self, base: Operand, index: int) -> IntegerTensor | None:
+        """The input of whole numbers into which an address leads, whatever its distance is."""
+        if not isinstance(base, Register):
+            return None
+        made_of = self._pointers_in(self.flow.value_at(base.name, index), set())
+        return made_of.pop() if made_of is not None and len(made_of) == 1 else None
+
+    def _pointers_in(self, value: Value, seen: set[Value]) -> set[IntegerTensor | None] | None:
+        """What the pointers lead to of which a value is made; None where that is not known.
+
+        A distance may come from anywhere but from memory that a kernel wrote and from other
+        threads: a second pointer could be hidden there.
+        """
+        if value in seen or isinstance(value, Undefined):
+            return set()
+        seen.add(value)
+        if isinstance(value, Phi):
+            return _joined(self._pointers_in(part, seen) for _, part in value.values)
+        i, index = self.flow.instructions[value.index], value.index
+        if i.operation == "ld":
+            return self._pointers_loaded(i, index)
+        if i.operation not in _OF_OPERANDS:
+            return None
+        names = [name for operand in i.operands[1:] for name in names_in(operand)]
+        names += [value.register, i.predicate.name] if i.predicate is not None else []
+        return _joined(self._pointers_in(self.flow.value_at(n, index), seen) for n in names)
+
+    def _pointers_loaded(self, i: Instruction, index: int) -> set[IntegerTensor | None] | None:
+        address = i.operands[1]
+        if not isinstance(address, Address):
+            return None
+        if "global" in i.modifiers:  # An index, say: the contract says which numbers it has.
+            return set() if self._tensor_at(address.base, index) is not None else None
+        offset = self._parameter_offset(address.base, index) if "param" in i.modifiers else None
+        if offset is None:
+            return None
+        at = offset + address.offset
+        return {self.around.pointers[at]} if at in self.around.pointers else set()
 
     def _parameter_offset(self, base: Operand, index: int) -> int | None:
         """Where an address lies in the parameters: a parameter's, or that plus a constant."""
@@ -346,6 +418,25 @@ _INTEGER = {
     "rem": Terms._rem,
     "selp": Terms._selp,
 }
+
+
+_OF_OPERANDS = {*_PLAIN, *_INTEGER, "setp", "cvt"}
+"""Operations whose result is made of their operands alone."""
+
+
+def _joined(
+    parts: Iterable[set[IntegerTensor | None] | None],
+) -> set[IntegerTensor | None] | None:
+    found: set[IntegerTensor | None] = set()
+    for part in parts:
+        if part is None:
+            return None
+        found |= part
+    return found
+
+
+def _extended(term: Any, width: int, *, signed: bool) -> Any:
+    return (z3.SignExt if signed else z3.ZeroExt)(width - term.size(), term)
 
 
 def _resized(term: Any, width: int) -> Any:
