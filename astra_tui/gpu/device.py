@@ -62,6 +62,8 @@ class CudaDevice:
         self._module = module
         self._processes: OrderedDict[bytes, GpuProcess] = OrderedDict()
         self._spare: GpuProcess | None = None
+        self._asked: set[bytes] = set()
+        """Those whose processes are being asked by `process_of`."""
 
     @property
     def attributes(self) -> Mapping[str, int]:
@@ -155,13 +157,19 @@ class CudaDevice:
     def process_of(self, cubin: bytes) -> Iterator[GpuProcess]:
         """The process in which a candidate's cases ran, for other requests to it.
 
-        No one has the GPU alone meanwhile.
+        Another one, where that is being asked already. No one has the GPU alone meanwhile.
         """
         with self._shared.beside():
+            if cubin in self._asked:
+                with contextlib.closing(self._new()) as other:
+                    yield other
+                return
             process, is_new = self._process(cubin)
+            self._asked.add(cubin)
             try:
                 yield process
             finally:
+                self._asked.remove(cubin)
                 if is_new or not process.is_running:  # `run` has not loaded the cubin there.
                     self._forget(cubin)
 

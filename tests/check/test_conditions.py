@@ -23,7 +23,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.contract import launches_of
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
 from astra_tui.lab.conditions.flow import ControlFlowGraph
-from astra_tui.lab.conditions.query import query_for
+from astra_tui.lab.conditions.query import DeadCode, query_for
 from astra_tui.lab.conditions.source import instrument
 from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict, ConditionStatus
 from astra_tui.model.dtypes import DType
@@ -148,6 +148,11 @@ sizes = [1, 3, 40, 65]
 role = "out"
 dtype = "int32"
 shape = ["n"]
+[args.at]
+role = "in"
+dtype = "int32"
+shape = ["n"]
+values = { kind = "integers", low = 0, high = "n - 1" }
 [contract]
 accepts = ["n >= 1", "n <= 70"]
 [tolerance.float32]
@@ -163,9 +168,9 @@ dims = { n = 64 }
 
 KERNEL = """
 /* @launch
-   k grid=ceil_div(n, 32) block=32 args=(out, n)
+   k grid=ceil_div(n, 32) block=32 args=(out, at, null, n)
 */
-__global__ void k(int* out, int n) {
+__global__ void k(int* out, const int* at, const int* none, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   int r = i % 5;
@@ -190,6 +195,8 @@ def leaves() -> st.SearchStrategy[Written]:
         "i % 7": lambda v: v["i"] % 7,
         "n / 3": lambda v: v["n"] // 3,
         "(i & 12)": lambda v: v["i"] & 12,
+        "at[i]": lambda v: v["at"],
+        "at[at[i]]": lambda v: v["at at"],
         "i * 3 - n": lambda v: v["i"] * 3 - v["n"],
     }
 
@@ -229,7 +236,10 @@ FORMS = (
     "r += ({}) ? 3 : 1;",
     "r += ({}) + 1;",
     "while ({}) {{ r += 2; break; }}",
+    "{{ const bool kept = {}; for (int j = 0; j < r; ++j) if (kept) r -= 1; }}",
 )
+OWN = {"i >= n", "j < r", "kept"}
+"""Conditions of the kernel and of the forms."""
 
 
 @settings(max_examples=12, deadline=None)
@@ -259,15 +269,15 @@ def test_what_is_seen_is_what_happens_and_no_proof_denies_it(
         )
         assert plain.outputs["out"].tobytes() == seen.outputs["out"].tobytes()
         coverage.note(seen.outcome.sides, case.id)
+        at = inputs.tensors["at"].tolist()
         for i in range(n):
             for condition, _ in written:
-                condition[1]({"i": i, "n": n}, expected)
+                condition[1]({"i": i, "n": n, "at": at[i], "at at": at[at[i]]}, expected)
     found: dict[str, set[bool]] = {}
     numbers = {c.number: c.text for c in reporting.source.conditions}
     for side in coverage.taken:
         found.setdefault(numbers[side.number], set()).add(side.side)
-    found.pop("i >= n")
-    assert found == expected
+    assert {text: sides for text, sides in found.items() if text not in OWN} == expected
     _no_proof_denies(reporting.compilation.ptx, coverage, reporting, task, source)
 
 
@@ -278,33 +288,87 @@ def _no_proof_denies(
     flow = ControlFlowGraph(inline_calls(parse_ptx(ptx), kernel.symbol))
     assert flow.is_reducible()
     (launch,) = launches_of(task, source, kernel)
+    dead = DeadCode(flow, launch)
     for side in coverage.taken:
-        query = query_for(side.number, side.side, flow, launch)
+        query = query_for(side.number, side.side, flow, launch, dead)
         assert not query.is_impossible(lambda: 100_000, thorough=True), side
 
 
-def test_what_the_contract_and_the_plan_exclude_is_proved(compiler: Compiler) -> None:
-    task = parse_task(TASK, Path())
-    text = KERNEL.replace(
-        "BODY",
-        "if (blockDim.x != 32) r = 1;\n if (n > 70) r = 2;\n if (gridDim.x > 3) r = 3;\n"
-        "if (i > 69) r = 4; if (i + 1 > n) r = 5; if (((size_t)out & 2) == 2) r = 6;\n"
-        "if (n > 69) r = 7; if (gridDim.x > 2) r = 8; if (((size_t)out & 4) == 4) r = 9;",
-    )
+def proved(
+    compiler: Compiler,
+    body: str,
+    task_text: str = TASK,
+    *,
+    steps: int = 300_000,
+    thorough: bool = True,
+) -> set[str]:
+    """The conditions of a body that are proved never to hold."""
+    task = parse_task(task_text, Path())
+    text = KERNEL.replace("BODY", body)
     reporting = compile_reporting(compiler, text, ("k",))
     assert reporting is not None
     source = read_source(task, text, "k.cu")
     kernel = reporting.compilation.kernel("k")
     flow = ControlFlowGraph(inline_calls(parse_ptx(reporting.compilation.ptx), kernel.symbol))
     (launch,) = launches_of(task, source, kernel)
-    proved = {
+    dead = DeadCode(flow, launch)
+    return {
         c.text
         for c in reporting.source.conditions
-        if query_for(c.number, True, flow, launch).is_impossible(lambda: 300_000, thorough=True)
+        if query_for(c.number, True, flow, launch, dead).is_impossible(
+            lambda: steps, thorough=thorough
+        )
     }
-    assert proved == {
+
+
+def test_what_the_contract_and_the_plan_exclude_is_proved(compiler: Compiler) -> None:
+    found = proved(
+        compiler,
+        "if (blockDim.x != 32) r = 1;\n if (n > 70) r = 2;\n if (gridDim.x > 3) r = 3;\n"
+        "if (i > 69) r = 4; if (i + 1 > n) r = 5; if (((size_t)out & 2) == 2) r = 6;\n"
+        "if (n > 69) r = 7; if (gridDim.x > 2) r = 8; if (((size_t)out & 4) == 4) r = 9;",
+    )
+    assert found == {
         *("blockDim.x != 32", "n > 70", "gridDim.x > 3", "i > 69", "i + 1 > n"),
         "((size_t)out & 2) == 2",
+    }
+
+
+def test_integers_of_inputs_keep_the_bounds_of_the_contract_and_nothing_else_does(
+    compiler: Compiler,
+) -> None:
+    """A second pointer in an address, however it got there, may lead to any memory."""
+    elsewhere = (
+        *("at + (out - at)", "(int*)((size_t)at + ((size_t)out * 3 - (size_t)at * 3) / 3)"),
+        *("at + hidden[0]", "at + __shfl_sync(~0u, (int)(out - at), 0)", "(n > 9 ? at : out)"),
+    )
+    found = proved(
+        compiler,
+        "__shared__ long long hidden[1]; hidden[0] = out - at; __syncthreads();\n"
+        "if (at[i] < 0) r = 1; if (at[i] > 69) r = 2; if (at[i] >= n) r = 3;\n"
+        "if (at[at[i]] < 0) r = 4; if ((at + n - 1 - i)[0] < 0) r = 5; if (at[i] > 68) r = 6;\n"
+        "if (((const unsigned char*)at)[i] > 69) r = 7; if (out[i] < 0) r = 8;\n"
+        + "\n".join(f"if (({address})[i] < 0) r += {i};" for i, address in enumerate(elsewhere)),
+    )
+    assert found == {
+        *("at[i] < 0", "at[i] > 69", "at[i] >= n", "at[at[i]] < 0", "(at + n - 1 - i)[0] < 0")
+    }
+
+
+def test_nothing_is_asked_of_code_to_which_no_launch_leads(compiler: Compiler) -> None:
+    """As in the kernels of libraries, which serve more than one operator."""
+    found = proved(
+        compiler,
+        "const bool scaled = none != nullptr;\n"
+        "for (int j = 0; j < i; ++j) {\n"
+        "  if (scaled && j > 1) { r += none[j]; if (none[j] > 2) r += 1; }\n"
+        "  for (int k = 0; k < j; ++k) { if (scaled) { if (i == 9) r += 2; } else r += 3; }\n"
+        "  if (scaled || n > 70) while (r < i - 7) ++r;\n"
+        "}\n"
+        "if (scaled || i > 3) { if (i == 5) r = 4; }",
+    )
+    assert found == {
+        *("none != nullptr", "scaled", "j > 1", "none[j] > 2", "i == 9", "n > 70", "r < i - 7"),
     }
 
 
@@ -430,17 +494,6 @@ def test_a_check_that_was_cut_off_continues_without_its_cases(
 
 
 def test_a_remainder_in_the_contract_is_proved_without_the_budget(compiler: Compiler) -> None:
-    task = parse_task(TASK.replace('"n <= 70"', '"n <= 70", "n * 2 % 16 == 0"'), Path())
-    text = KERNEL.replace("BODY", "if (n == 4) r = 1;\n if (n == 16) r = 2;")
-    reporting = compile_reporting(compiler, text, ("k",))
-    assert reporting is not None
-    source = read_source(task, text, "k.cu")
-    kernel = reporting.compilation.kernel("k")
-    flow = ControlFlowGraph(inline_calls(parse_ptx(reporting.compilation.ptx), kernel.symbol))
-    (launch,) = launches_of(task, source, kernel)
-    proved = {
-        c.text
-        for c in reporting.source.conditions
-        if query_for(c.number, True, flow, launch).is_impossible(lambda: 1, thorough=False)
-    }
-    assert proved == {"n == 4"}
+    task = TASK.replace('"n <= 70"', '"n <= 70", "n * 2 % 16 == 0"')
+    body = "if (n == 4) r = 1;\n if (n == 16) r = 2;"
+    assert proved(compiler, body, task, steps=1, thorough=False) == {"n == 4"}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from astra_tui.emulator.device import Emulator
+from astra_tui.lab.check.counting import PROFILE_ELEMENTS, workload_case
 from astra_tui.lab.check.layout import layouts_of
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.check.suite import build_suite
@@ -17,7 +18,7 @@ from astra_tui.model.added_cases import check_added_case
 from astra_tui.model.check import Case, CaseOutcome, CheckReport, CheckVerdict
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
-from astra_tui.model.task import KernelTask, TaskError, parse_task
+from astra_tui.model.task import KernelTask, TaskError, find_task, parse_task
 from tests.conftest import OracleHere
 
 TASK = """
@@ -178,3 +179,11 @@ def test_an_added_case_keeps_the_contract(tmp_path: Path) -> None:
     check_added_case(case, task)
     with pytest.raises(UserError, match="its layout breaks the contract: aligned"):
         check_added_case(Case("mine", "", DType.FLOAT16, case.dims, offsets={"out": 4}), task)
+
+
+def test_a_profile_has_as_few_rows_as_the_contract_has() -> None:
+    """Of few long rows FlashInfer's softmax has another kernel, which the contract leaves out."""
+    task = find_task("flashinfer_softmax")
+    assert workload_case(task, None, None, PROFILE_ELEMENTS).dims["batch_size"] == 129
+    with pytest.raises(UserError, match="these sizes break the contract"):
+        workload_case(task, None, 8)

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from astra_tui.gpu.device import REPEATED_BYTES, CudaDevice
+from astra_tui.gpu.messages import Drop, Dropped
 from astra_tui.gpu.tools import ToolKernels
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.compilation import Compilation
@@ -252,6 +253,20 @@ def test_the_next_candidate_finds_a_process_that_holds_the_gpu(tools: ToolKernel
         assert set(before) <= children()
         assert_right(run(device, candidate(Scripted("copy"), "another")))
         assert before[1] in device.gpu_processes
+
+
+def test_who_asks_for_a_process_that_is_being_asked_gets_another(tools: ToolKernels) -> None:
+    """Else what was prepared there would be gone: a baseline is judged against itself as well."""
+    with CudaDevice(FACTS, tools, LONG, MODULE) as device:
+        assert_right(run(device, GOOD))
+        with device.process_of(GOOD.cubin) as first:
+            with device.process_of(GOOD.cubin) as second:
+                assert second is not first
+                assert second.ask(Drop(), Dropped, LONG) == Dropped()
+            assert not second.is_running
+            assert first.is_running
+        with device.process_of(GOOD.cubin) as again:
+            assert again is first
 
 
 def test_a_process_that_dies_while_it_idles_holds_the_gpu_no_more(tools: ToolKernels) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -65,9 +66,17 @@ def shape_case(task: KernelTask, workload: Workload, rows: int | None, elements:
 
 
 def _quick_rows(task: KernelTask, workload: Workload, most: int) -> int:
-    rows = workload.dims[task.rows]
+    """As many rows as stay quick; more where the contract does not have so few."""
+    all_rows = workload.dims[task.rows]
     elements = task.elements(workload.dims, workload.dtype)
-    return max(1, min(rows, rows * most // max(elements, 1)))
+    few = max(1, min(all_rows, all_rows * most // max(elements, 1)))
+
+    def is_allowed(rows: int) -> bool:
+        return not task.violated({**workload.dims, task.rows: rows}, workload.dtype)
+
+    if is_allowed(few):
+        return few
+    return few + bisect_left(range(few, all_rows), True, key=is_allowed)
 
 
 def count(
