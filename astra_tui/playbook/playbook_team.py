@@ -29,6 +29,7 @@ from astra_tui.playbook.propose import (
     not_followed,
     plan_as_set,
     propose_as_set,
+    withdrawn_by,
     withdrawn_moves,
 )
 from astra_tui.playbook.space import varied_moves
@@ -153,5 +154,6 @@ _SETTLED = (Outcome.SAME, Outcome.WORSE, Outcome.WRONG, Outcome.NOT_COMPILED)
 def _settled(brief: Brief, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Moves that gained nothing or were wrong, each with the code that they would have changed."""
     for tried in brief.tried:
-        if tried.plan.move and tried.outcome in _SETTLED and not tried.edited:
+        is_settled = tried.outcome in _SETTLED and not tried.edited
+        if is_settled and tried.plan.move and tried.plan.move in withdrawn_by(tried):
             yield tried.plan.move, Base.of(tried.source, evidence).region(tried.plan)

@@ -17,7 +17,7 @@ from astra_tui.model.errors import Place, UserError
 from astra_tui.model.launch import find_plan, plan_of, print_expression, validate_plan
 from astra_tui.model.plan import CodePlace, Plan
 from astra_tui.model.task import KernelTask
-from astra_tui.model.team_protocol import Brief, CannotFollow
+from astra_tui.model.team_protocol import Brief, CannotFollow, Tried
 from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.api import WORKLOADS, Evidence, Move, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, OverlappingEdits, apply
@@ -26,7 +26,7 @@ from astra_tui.playbook.included import BroughtIn, CannotBring, bring_in
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import launched_kernels, lets_of, resolved_on_workloads
 from astra_tui.playbook.moves import BY_TIME, FOR_SLOW, all_moves
-from astra_tui.playbook.moves.combined import Combined
+from astra_tui.playbook.moves.combined import LESS_EXACT, Combined
 from astra_tui.playbook.moves.merge import Merge
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.written_out import written_out
@@ -96,8 +96,21 @@ def withdrawn_moves(brief: Brief) -> dict[tuple[str, str], str]:
             if tried.edited and not rejected:
                 continue  # As the move proposes it, it was not tried.
             base = brief.base if rejected else tried.base
-            withdrawn[tried.plan.move, base] = tried.describe_outcome()
+            for move in withdrawn_by(tried):
+                withdrawn[move, base] = tried.describe_outcome()
     return withdrawn
+
+
+def withdrawn_by(tried: Tried) -> Sequence[str]:
+    """The moves that a plan has shown to be of no use: its own, or those of its steps that made
+    it wrong by little, where the others are worth another try.
+    """
+    if tried.plan.move == Combined.name and tried.outcome is Outcome.WRONG:
+        steps = tried.plan.settings.get("moves")
+        less_exact = LESS_EXACT.intersection(steps if isinstance(steps, tuple) else ())
+        if less_exact and isinstance(steps, tuple) and len(steps) - len(less_exact) > 1:
+            return sorted(less_exact)
+    return (tried.plan.move,)
 
 
 @dataclass(frozen=True)

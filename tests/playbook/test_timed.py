@@ -120,7 +120,7 @@ def test_an_engineer_leaves_a_step_out(tasks: dict[str, KernelTask]) -> None:
     assert refused.reason.startswith("fit_block: not without")
 
 
-@pytest.mark.parametrize("outcome", [Outcome.SAME, Outcome.WORSE, Outcome.WRONG])
+@pytest.mark.parametrize("outcome", [Outcome.SAME, Outcome.WORSE, Outcome.NOT_COMPILED])
 def test_moves_that_failed_together_are_tried_one_by_one(
     outcome: Outcome, tasks: dict[str, KernelTask]
 ) -> None:
@@ -134,6 +134,21 @@ def test_moves_that_failed_together_are_tried_one_by_one(
     edited = replace_dataclass(tried, edited=True)
     assert "combined" in moves_of(brief(task, source, edited)), "so it was not tried"
     assert "combined" in moves_of(brief(task, later, edited))
+
+
+def test_moves_that_were_wrong_together_are_tried_again_without_those_that_are_less_exact(
+    tasks: dict[str, KernelTask],
+) -> None:
+    task = tasks["silu_and_mul"]
+    source = _baseline(task)
+    joined = propose_all(source, Evidence(task, device=GPU))[0][0]
+    first = Tried(1, joined.plan, content_hash(source), Outcome.WRONG, (), source)
+    team = PlaybookTeam()
+    answer = asyncio.run(team.plan(brief(task, source, first), 1, lambda *_: None))
+    (again,) = (p.plan for p in answer.plans)
+    assert again.settings["moves"] == ("row_grid", "wide_accesses", "flat_grid", "overlap_launches")
+    second = Tried(2, again, content_hash(source), Outcome.WRONG, (), source)
+    assert moves_of(brief(task, source, first, second))[0] == "row_grid"
 
 
 def test_a_step_that_was_turned_down_is_left_out(tasks: dict[str, KernelTask]) -> None:

@@ -19,6 +19,7 @@ from astra_tui.model.task import KernelTask, find_task, load_task, upstream_file
 from astra_tui.playbook import Evidence, Proposal, propose_all
 from astra_tui.playbook.included import BroughtIn, bring_in
 from astra_tui.playbook.moves.combined import Combined
+from astra_tui.playbook.propose import propose_as_set
 from astra_tui.playbook.vector_types import Way, vector_functions
 from astra_tui.playbook.written_out import written_out
 from tests.conftest import OracleHere
@@ -208,9 +209,13 @@ def checker(task: KernelTask) -> Iterator[Checker]:
 
 
 def offered(task: KernelTask, source: str) -> dict[str, Proposal]:
-    """What it proposes, each move alone."""
+    """What it proposes, each move alone; each plan makes what was proposed."""
     evidence = Evidence(task, device=GPU, arch="sm_90a", included=included_texts(task))
     found = {p.plan.move: p for p in propose_all(source, evidence)[0]}
+    for proposal in found.values():
+        made = propose_as_set(source, proposal.plan, evidence)
+        assert isinstance(made, Proposal)
+        assert made.source == proposal.source
     return {name: p for name, p in found.items() if name != Combined.name}
 
 

@@ -19,6 +19,9 @@ STEPS = (
 """Moves of which the sum is what others ship: a grid that fills the GPU, cheap arithmetic, 16-byte
 accesses, blocks that fit the row, a row that is read once, and launches that overlap."""
 
+LESS_EXACT = frozenset(("reciprocal", "fast_math"))
+"""Those of which a result that is wrong by little may come."""
+
 Ask = Callable[[Move, KernelText, Evidence], Proposal | NotApplicable]
 
 
@@ -40,6 +43,8 @@ class Combined:
         """All of them that apply one after the other, where that is more than one."""
         alone = replace(evidence, settings={})
         found = self._steps(source, alone, tuple(self._moves))
+        if len(found) < 2:
+            return NotApplicable(self.name, f"{len(found)} of its moves applies; it joins several")
         wanted = evidence.several(
             "moves", "moves that are made, in this order", (p.plan.move for p in found)
         )
@@ -50,8 +55,6 @@ class Combined:
             lost = ", ".join(name for name in chosen if name not in made)
             if lost:
                 return NotApplicable(self.name, f"{lost}: not without the moves that are left out")
-        elif len(found) < 2:
-            return NotApplicable(self.name, f"{len(found)} of its moves applies; it joins several")
         plan = replace(self._plan(source, alone, found), parameters=settable(wanted))
         return Proposal(plan, found[-1].source)
 
