@@ -115,6 +115,8 @@ def _of_session(state: SessionState) -> dict[str, Any]:
     return {
         "package": str(task.upstream.package) if task.upstream is not None else "",
         "gpu": timing.gpu if timing is not None else "",
+        "driver": state.device.gpu.driver if state.device and state.device.gpu else "",
+        "compiler": opened.versions.get("nvidia-cuda-nvrtc", ""),
         "moves": [
             [p.plan.move, str(p.verdict.outcome) if p.verdict is not None else None]
             for r in state.rounds
@@ -158,9 +160,13 @@ def _ratio(found: Any) -> list[float] | None:
 
 
 def table(found: dict[str, Any]) -> list[str]:
-    """A row a workload; times in microseconds."""
+    """A row a workload; times in microseconds.
+
+    `shipped`, `best` and their ratio are after a producer where a plan says `pdl=`, as in the
+    session; `alone` is the best after itself, of which the floor is a share.
+    """
     lines = [
-        "| task | workload | shipped | best | speedup | floor | floor over best | moves that gained |",
+        "| task, workload | shipped | best | speedup | alone | floor | of it | what gained |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, task in found["tasks"].items():
@@ -168,11 +174,11 @@ def table(found: dict[str, Any]) -> list[str]:
         for w in task.get("workloads", []):
             value, low, high = w["speedup"]
             floor = w["floor_us"]
-            share = f"{floor / w['alone_us']:.2f}" if floor else "-"
+            share = f"{100 * floor / w['alone_us']:.0f} %" if floor else "-"
             cells = (
-                name, w["workload"], f"{w['baseline_us']:.2f}", f"{w['best_us']:.2f}",
-                f"{value:.3f} ({low:.3f} to {high:.3f})", f"{floor:.2f}" if floor else "-", share,
-                gained or "none",
+                f"{name}, {w['workload']}", f"{w['baseline_us']:.2f}", f"{w['best_us']:.2f}",
+                f"{value:.3f} ({low:.3f} to {high:.3f})", f"{w['alone_us']:.2f}",
+                f"{floor:.2f}" if floor else "-", share, gained or "nothing",
             )  # fmt: skip
             lines.append(f"| {' | '.join(cells)} |")
         lines += [] if task.get("ended") else [f"({name} was cut)"]

@@ -118,7 +118,7 @@ class CudaDevice:
         hidden = hidden_state(compilation) if checked else ()
         if hidden:
             return RunOutcome({b.name: b.content for b in buffers}, hidden)
-        with self._shared.beside():
+        with self._shared.together():
             return self._run(compilation, launches, buffers, checked=checked)
 
     def _run(
@@ -159,7 +159,7 @@ class CudaDevice:
 
         Another one, where that is being asked already. No one has the GPU alone meanwhile.
         """
-        with self._shared.beside():
+        with self._shared.together():
             if cubin in self._asked:
                 with contextlib.closing(self._new()) as other:
                     yield other

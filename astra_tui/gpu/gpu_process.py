@@ -60,7 +60,7 @@ class GpuProcessDied(GpuFailure):
 class GpuProcess:
     """A process with a CUDA context on one device. After a fatal failure it is closed.
 
-    It uses the device beside the other processes of this user, unless its owner has it alone.
+    It shares the device with other processes of this user, unless its owner has it alone.
     """
 
     def __init__(self, uuid: str, tools: ToolKernels, module: str = MODULE):
@@ -92,7 +92,7 @@ class GpuProcess:
         """Waits until the process holds the GPU. Raises GpuFailure."""
         if self.opened is not None:
             return
-        with self.device.beside(), self._closed_if_fatal(), _as_gpu_failure():
+        with self.device.together(), self._closed_if_fatal(), _as_gpu_failure():
             if not self._is_opening:
                 self._child.send(self._opening(), START_SECONDS)
             self._is_opening = False
@@ -107,7 +107,7 @@ class GpuProcess:
     def ask(self, request: Request, answer: type[R], seconds: float) -> R:
         """Sends a request and waits for its answer. Raises GpuFailure."""
         self.settle()
-        with self.device.beside(), self._closed_if_fatal():
+        with self.device.together(), self._closed_if_fatal():
             return exchange(self._child, request, answer, seconds)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from astra_tui.processes.shared_device import shared_device
 class Watch:
     """The gates of gpu/timing/validity.py on one GPU. `begin`, measure, `end`.
 
-    Whoever measures has the GPU alone, so that other processes of this user rest there.
+    The process that measures has the GPU alone, so that other processes of this user rest there.
     """
 
     def __init__(self, uuid: str, own_processes: Callable[[], Collection[int]] = tuple):

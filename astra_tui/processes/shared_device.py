@@ -1,7 +1,7 @@
 """What this user's processes agree on for one device: many use it side by side, or one alone.
 
 Sessions, checks and audits that run at the same time know nothing of each other. A timing must not
-be disturbed by them, so that whoever uses a device takes a lock of the kernel's first, which ends
+be disturbed by them, so that each use of a device takes a lock of the kernel's first, which ends
 with its process. Processes that keep hold of a device while they idle are noted next to it.
 """
 
@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 WAIT_SECONDS = 100.0
-"""How long one waits to use a device beside others; a check may be silent for longer."""
+"""How long one waits to use a device together with others; a check may be silent for longer."""
 
 _ALONE_FACTOR = 2.5
 """How much longer one waits to have it alone, as a timing may be silent for longer than a check."""
@@ -49,9 +49,10 @@ class SharedDevice:
         self._is_agreed = _is_private(folder) and _made(self._folder)
 
     @contextlib.contextmanager
-    def beside(self) -> Iterator[None]:
-        """Uses the device next to others, once no one has it alone; or after some time all the
-        same: then who has it alone must have stopped.
+    def together(self) -> Iterator[None]:
+        """Uses the device together with others, once no one has it alone.
+
+        After some time it is used all the same: the process that has it alone must have stopped.
         """
         fd = None if self._uses else self._joined()
         with self._counted(fd):

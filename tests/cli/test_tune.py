@@ -42,6 +42,8 @@ def test_a_source_is_swept_and_what_is_written_is_checked_and_faster(scripted: S
     told = ("--workload", "16x256", "--share", "1", "--out", "new.cu")
     outcome = scripted.run("tune", "silu_and_mul", "open.cu", *told, "--json")
     assert outcome.code == ExitCode.OK, outcome.err
+    assert outcome.err.startswith("checking open.cu\n"), "how far it is, JSON or not"
+    assert " different trials on 1 workloads\n" in outcome.err
     answer = msgspec.json.decode(outcome.out, type=answers.TuneAnswer)
     assert answer.default["threads"] == 512
     assert answer.parts == ()

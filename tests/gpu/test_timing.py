@@ -180,7 +180,7 @@ def test_no_other_session_uses_the_gpu_while_a_workload_is_timed(
     assert not any(found[:-1])
     assert others_may()
     monkeypatch.setattr(stand.process, "device", device(0.0))
-    with device(0.0).beside(), pytest.raises(MeasurementFailed, match="other sessions of this"):
+    with device(0.0).together(), pytest.raises(MeasurementFailed, match="other sessions of this"):
         next(stand.timer.time(WIDE, *pair))
 
 

@@ -48,14 +48,14 @@ def is_free(device: SharedDevice) -> bool:
 
 def test_many_use_it_side_by_side_and_one_alone(another):
     one, two, impatient = another(), another(), another(0.0)
-    with one.beside():
-        with two.beside(), two.beside():
+    with one.together():
+        with two.together(), two.together():
             assert not is_free(impatient)
         assert not is_free(impatient)
     assert is_free(impatient)
     with one.alone():
         assert not is_free(impatient)
-        with one.beside(), one.alone():  # What a timing asks of its own process.
+        with one.together(), one.alone():  # What a timing asks of its own process.
             assert not is_free(impatient)
         assert not is_free(impatient)
     assert is_free(impatient)
@@ -69,11 +69,11 @@ def test_who_waits_to_have_it_alone_goes_before_those_who_come_later(another, tm
             order.append(name)
 
     with ThreadPoolExecutor() as pool:
-        with another().beside():
+        with another().together():
             timing = pool.submit(take, "timing", another().alone())
             while not is_taken(tmp_path / "devices" / NAME / "turn"):
                 pass
-            checks = [pool.submit(take, "check", another().beside()) for _ in range(3)]
+            checks = [pool.submit(take, "check", another().together()) for _ in range(3)]
             assert not order
         for done in (timing, *checks):
             done.result()
@@ -93,13 +93,13 @@ def test_who_waits_too_long_is_told_or_goes_on(another):
     with another().alone():
         with pytest.raises(DeviceBusy, match="other sessions of this user have used GPU-1 for 0 s"):
             another(0.0).alone().__enter__()
-        with another(0.0).beside():  # It must have stopped; a check is right all the same.
+        with another(0.0).together():  # It must have stopped; a check is right all the same.
             pass
 
 
 def test_a_child_that_was_given_a_use_keeps_others_out_until_it_has_closed_it(another):
     device, impatient = another(), another(0.0)
-    with device.beside():
+    with device.together():
         given = device.join()
         assert given is not None
         child = subprocess.Popen(SLEEPS, stdin=subprocess.PIPE, pass_fds=(given,))

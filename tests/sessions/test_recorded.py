@@ -17,7 +17,7 @@ from astra_tui.sessions.journal_reader import is_packed, read_journal
 ROOT = Path(__file__).resolve().parents[2] / "sessions"
 RECORDED = sorted(ROOT.glob("h[12]00-*"))
 TASKS = {"silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse"}
-SHIPPED = {"flashinfer_silu_and_mul", "sglang_fused_add_rmsnorm"}
+SHIPPED = {"flashinfer_silu_and_mul", "sglang_fused_add_rmsnorm", "vllm_static_int8_quant"}
 
 
 def test_there_is_one_for_every_task_and_one_with_decisions():

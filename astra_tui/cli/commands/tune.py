@@ -136,9 +136,9 @@ class _Tuning:
         if len(space.settings()) < 2:
             raise UserError("there is nothing to sweep", hint="declare 'tune NAME = VALUE in A, B'")
         sources = await asyncio.to_thread(space.sources)
-        told = (lambda _: None) if self.options.json else plain.note
+        share, told = self.options.share, plain.note
         try:
-            tuned = await tune(lab, space, sources, self.workloads, self.options.share, told=told)
+            tuned = await tune(lab, space, sources, self.workloads, share, told=told)
         except UserError as error:
             raise KernelFailed(f"the measurement failed: {error.describe()}") from None
         made, timing = text, None
@@ -158,6 +158,7 @@ class _Tuning:
         from astra_tui.lab.requests import NamedSource
         from astra_tui.model.check import CheckVerdict
 
+        plain.note(f"checking {file.name}")
         done = await check(lab, NamedSource(text, str(file)))
         self.code = worst([done.report.verdict])
         if done.report.verdict is CheckVerdict.PASSED:

@@ -313,7 +313,7 @@ class _Run:
             size = self._cold_size(prepared, fastest)
             self.late_cycles = late_cycles(max(prepared.estimates_us))
             self._build(size, producer=self.behind_producer)
-        with device.beside():
+        with device.together():
             wrong = self._verify(size)
         with device.alone():
             self._warm_up(fastest * 2 * size.launches * len(self.versions))

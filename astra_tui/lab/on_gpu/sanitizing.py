@@ -137,7 +137,7 @@ class _Gate:
     def _run(self, tool: SanitizerTool, cases: list[WatchedCase]) -> SanitizerReport:
         options = ["--tool", tool.value, *_COMMON, *_OF_TOOL[tool]]
         request = WatchRequest(self._uuid, tuple(cases), seconds=self._seconds)
-        with shared_device(self._uuid).beside():
+        with shared_device(self._uuid).together():
             run = watch(self._program, options, request)
         self._keep(run)
         return report_of(tool, cases, run)

@@ -1,0 +1,62 @@
+// silu_and_mul, the simple way: a capped grid walks over all elements, one at a time, with scalar
+// loads, expf and a division. This is where optimisation starts.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+/* @launch
+   tune threads = 256 in 64, 128, 256, 512, 1024
+   let width = 16 // sizeof(T)
+   when d % width == 0 and aligned(input, 16) and aligned(out, 16) and tokens <= 65535:
+       silu_and_mul_wide<T, width> grid=(ceil_div(d // width, threads), tokens) block=threads
+            args=(out, input, tokens, d) pdl=true
+   otherwise:
+       silu_and_mul<T> grid=(ceil_div(d, 128), min(tokens, 65535)) block=128
+            args=(out, input, tokens, d) pdl=true
+*/
+
+template <typename E, int N>
+struct alignas(sizeof(E) * N < 16 ? sizeof(E) * N : 16) Pack {
+  E value[N];
+};
+
+template <typename T>
+__global__ void silu_and_mul(T* __restrict__ out, const T* __restrict__ input, int64_t rows,
+                             int64_t d) {
+  cudaGridDependencySynchronize();
+  for (int64_t token = blockIdx.y; token < rows; token += gridDim.y) {
+    for (int64_t column = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; column < d; column += (int64_t)gridDim.x * blockDim.x) {
+      const int64_t i = token * d + column;
+      const float gate = (float)input[token * 2 * d + column];
+      const float up = (float)input[token * 2 * d + d + column];
+      const float silu = __fdividef(gate, 1.0f + __expf(-gate));
+      out[i] = (T)(silu * up);
+    }
+  }
+  cudaTriggerProgrammaticLaunchCompletion();
+}
+
+template <typename T, int WIDTH>
+__global__ void silu_and_mul_wide(T* __restrict__ out, const T* __restrict__ input, int64_t rows,
+                             int64_t d) {
+  const int64_t token = blockIdx.y;
+  const int64_t column_pack = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  cudaGridDependencySynchronize();
+  if (column_pack < d / WIDTH) {
+    const int64_t column = column_pack * WIDTH;
+    const int64_t i = token * d + column;
+    const Pack<T, WIDTH> input_pack = *reinterpret_cast<const Pack<T, WIDTH>*>(&input[token * 2 * d + column]);
+    const Pack<T, WIDTH> input_pack_2 = *reinterpret_cast<const Pack<T, WIDTH>*>(&input[token * 2 * d + d + column]);
+    Pack<T, WIDTH> out_pack;
+#pragma unroll
+    for (int lane = 0; lane < WIDTH; ++lane) {
+      const float gate = (float)input_pack.value[lane];
+      const float up = (float)input_pack_2.value[lane];
+      const float silu = __fdividef(gate, 1.0f + __expf(-gate));
+      out_pack.value[lane] = (T)(silu * up);
+    }
+    *reinterpret_cast<Pack<T, WIDTH>*>(&out[i]) = out_pack;
+  }
+  cudaTriggerProgrammaticLaunchCompletion();
+}
