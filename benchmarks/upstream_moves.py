@@ -3,8 +3,8 @@
     python benchmarks/upstream_moves.py [TASK ...] [--whole]
 
 Every proposal for the emulator and for a GPU is compiled and passes, or fails, the task's check on
-the emulator: with `--whole` all cases, else every fourth. Tasks whose package is not in the cache
-are left out, which is said. Writes results/upstream_moves.json; a run of some tasks keeps the
+the emulator: with `--whole` all of it, conditions and workloads at their own size included, else
+every fourth case alone. Tasks whose package is not in the cache are left out, which is said. Writes results/upstream_moves.json; a run of some tasks keeps the
 others.
 """
 
@@ -69,7 +69,7 @@ def tried(folder: Path, whole: bool) -> dict[str, Any] | None:
     with Compiler(upstream=task_headers(task)) as compiler, Oracle(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         for name, proposal in proposals.items():
-            *_, report = checker.check(proposal.source, "candidate.cu", cases)
+            *_, report = checker.check(proposal.source, "candidate.cu", None if whole else cases)
             assert isinstance(report, CheckReport)
             outcomes[name] = {"verdict": report.verdict.value, "message": report.message}
     return {
