@@ -4,8 +4,9 @@
 
 Every proposal for the emulator and for a GPU is compiled and passes, or fails, the task's check on
 the emulator: with `--whole` all of it, conditions and workloads at their own size included, else
-every fourth case alone. Tasks whose package is not in the cache are left out, which is said. Writes results/upstream_moves.json; a run of some tasks keeps the
-others.
+every fourth case alone. Tasks whose package is not in the cache are left out, which is said.
+
+Writes results/upstream_moves.json; a run of some tasks keeps the others.
 """
 
 from __future__ import annotations

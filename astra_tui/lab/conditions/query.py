@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import z3
@@ -23,6 +24,8 @@ _HARD = {
 
 
 _EASY_STEPS = 50_000
+_MOST_NODES = 64
+"""Of a predicate that may show code to be dead: flags, null pointers and sizes are small."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Query:
 
     sides: tuple[Any, ...]
     ways: tuple[Any, ...]
-    facts: tuple[Any, ...]
+    facts: Facts
     has_data: bool
     is_dead: Callable[[], bool] = lambda: False
     """Whether it is proved that no launch comes to any copy of the condition."""
@@ -47,20 +50,15 @@ class Query:
         no product or quotient of unknowns come first, then what stands where nothing leads.
         `thorough` goes to all, and to what holds on the way.
         """
-        own = self._facts_about(self.sides)
-        if _is_easily_refuted(own, self.sides) or self.is_dead():
+        if self.facts.refute_easily(self.sides) or self.is_dead():
             return True
-        on_the_way = self._facts_about(self.ways)
-        if _is_easily_refuted(on_the_way, self.ways):
+        if self.facts.refute_easily(self.ways):
             return True
         return thorough and (
-            self._is_refuted(steps, own, self.sides)
-            or self._is_refuted(steps, on_the_way, self.ways)
-            or self._is_refuted(steps, self.facts, self.ways)
+            self._is_refuted(steps, self.facts.about(self.sides), self.sides)
+            or self._is_refuted(steps, self.facts.about(self.ways), self.ways)
+            or self._is_refuted(steps, self.facts.all, self.ways)
         )
-
-    def _facts_about(self, terms: Iterable[Any]) -> list[Any]:
-        return _facts_about(self.facts, terms)
 
     def _is_refuted(
         self, steps: Callable[[], int], facts: Iterable[Any], ways: Iterable[Any]
@@ -69,7 +67,36 @@ class Query:
 
     def solver(self, steps: int, more: list[Any]) -> z3.Solver:
         """A solver whose solutions take the side, as far as the terms know."""
-        return _solver(steps, [*self.facts, z3.Or(*self.ways), *more])
+        return _solver(steps, [*self.facts.all, z3.Or(*self.ways), *more])
+
+
+class Facts:
+    """What holds of every launch, with the variables of each fact, which are looked up once."""
+
+    def __init__(self, facts: Iterable[Any] = (), more: Facts | None = None):
+        self._known: list[tuple[Any, set[str], bool]] = [] if more is None else [*more._known]
+        self.add(facts)
+
+    def add(self, facts: Iterable[Any]) -> None:
+        """Adds some."""
+        self._known += [(f, _variables(f), not any(map(_is_hard, _nodes(f)))) for f in facts]
+
+    @property
+    def all(self) -> list[Any]:
+        """Every fact."""
+        return [fact for fact, _, _ in self._known]
+
+    def about(self, terms: Iterable[Any], *, easy: bool = False) -> list[Any]:
+        """Those that have no other variables than some terms; the easy ones need no product or
+        quotient of unknowns.
+        """
+        names = set().union(*map(_variables, terms))
+        return [f for f, own, is_easy in self._known if own <= names and (is_easy or not easy)]
+
+    def refute_easily(self, ways: Sequence[Any]) -> bool:
+        """Whether nothing leads there by the easy ones."""
+        facts = self.about(ways, easy=True)
+        return bool(_solver(_EASY_STEPS, [*facts, z3.Or(*ways)]).check() == z3.unsat)
 
 
 class DeadCode:
@@ -79,8 +106,10 @@ class DeadCode:
 
     def __init__(self, flow: ControlFlowGraph, launch: Launches):
         self._flow = flow
-        self._launch = launch
+        self.facts = Facts(launch.facts)
+        """Of the launch alone."""
         self._terms = Terms(flow, launch.context)
+        self._of_terms = Facts(more=self.facts)
         self._known: dict[int, bool] = {0: False}
 
     def has(self, index: int) -> bool:
@@ -106,11 +135,13 @@ class DeadCode:
         if edge.predicate is None:
             return False
         value = self._flow.value_at_end(edge.predicate.name, edge.source)
+        before = len(self._terms.facts)
         taken = z3.simplify(self._terms.value(value, 1) == (1 if edge.wanted else 0))
+        self._of_terms.add(self._terms.facts[before:])
         if z3.is_true(taken) or z3.is_false(taken):
             return bool(z3.is_false(taken))
-        facts = _facts_about((*self._launch.facts, *self._terms.facts), [taken])
-        return bool(facts) and _is_easily_refuted(facts, [taken])
+        is_small = sum(1 for _ in islice(_nodes(taken), _MOST_NODES)) < _MOST_NODES
+        return is_small and self._of_terms.refute_easily([taken])
 
 
 def query_for(
@@ -127,21 +158,9 @@ def query_for(
             holds = value != 0 if side else value == 0
             sides.append(holds)
             ways.append(z3.And(terms.reached(index), holds))
-    facts = (*launch.facts, *terms.facts)
+    facts = Facts(terms.facts, dead.facts)
     is_dead = cache(lambda: all(map(dead.has, places)))
     return Query(tuple(sides), tuple(ways), facts, terms.has_data, is_dead)
-
-
-def _facts_about(facts: Iterable[Any], terms: Iterable[Any]) -> list[Any]:
-    """The facts that have no other variables than some terms."""
-    known = set().union(*map(_variables, terms))
-    return [f for f in facts if _variables(f) <= known]
-
-
-def _is_easily_refuted(facts: Iterable[Any], ways: Iterable[Any]) -> bool:
-    """Whether nothing leads there by those facts that need no product or quotient of unknowns."""
-    easy = [f for f in facts if not any(map(_is_hard, _nodes(f)))]
-    return bool(_solver(_EASY_STEPS, [*easy, z3.Or(*ways)]).check() == z3.unsat)
 
 
 def _solver(steps: int, facts: list[Any]) -> z3.Solver:
