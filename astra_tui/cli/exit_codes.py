@@ -83,6 +83,7 @@ def report_failure(error: UserError, as_json: bool) -> ExitCode:
 
 
 def _exit_code(error: UserError) -> ExitCode:
+    from astra_tui.rpc import ServiceFailed
     from astra_tui.sessions.client import EngineGone
     from astra_tui.sessions.engines import EngineNotStarted
 
@@ -90,7 +91,7 @@ def _exit_code(error: UserError) -> ExitCode:
         return ExitCode.UNSUPPORTED
     if isinstance(error, KernelFailed):
         return ExitCode.FAILED
-    if isinstance(error, EngineGone | EngineNotStarted | OutOfResources):
+    if isinstance(error, EngineGone | EngineNotStarted | OutOfResources | ServiceFailed):
         return ExitCode.TROUBLE
     return ExitCode.BAD_INPUT
 

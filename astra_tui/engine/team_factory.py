@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import Budget, RunSettings, TeamKind
 from astra_tui.model.team_protocol import Brief, Team
+from astra_tui.rpc import ServiceFailed
 from astra_tui.sessions.folder import read_blob
 from astra_tui.sessions.integrity import read_unaltered
 from astra_tui.sessions.journal_reader import has_session
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from astra_tui.llm.messages import Request
 
 OPENAI_URL = "https://api.openai.com/v1"
+
+_SERVER_SECONDS = 10.0
+"""How long a server may take to be reached, when a run begins."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,8 @@ async def build_team(
 ) -> Team:
     """The team that the settings name; `earlier` is what a single agent remembers already.
 
-    Raises UserError when a model is needed and not set up, and for a budget that cannot be kept.
+    Raises UserError when a model is needed and not set up, and for a budget that cannot be kept;
+    ServiceFailed where the model's server cannot be reached.
     """
     if settings.team is TeamKind.PLAYBOOK:
         from astra_tui.playbook.playbook_team import PlaybookTeam
@@ -155,6 +161,7 @@ async def build_team(
     llm = _open_model(settings, access)
     if not all(settings.of_role(role).model for role in Role):
         await _refuse_without_model(llm)
+    await _refuse_without_server(llm)
     return LlmTeam(
         llm,
         settings.of_role,
@@ -210,6 +217,23 @@ def timeouts_of(settings: RunSettings) -> Timeouts:
     total = settings.call_seconds or usual.total
     silence = settings.silence_seconds or min(usual.silence, total)
     return Timeouts(usual.connect, silence, total)
+
+
+async def _refuse_without_server(llm: OpenAILLM) -> None:
+    """Raises ServiceFailed before the baseline is checked for nothing.
+
+    A server that is slow, or has no list of its models, may answer all the same.
+    """
+    from astra_tui.llm import LLMError, Unreachable
+
+    try:
+        async with asyncio.timeout(_SERVER_SECONDS):
+            await llm.models()
+    except Unreachable as error:
+        await llm.close()
+        raise ServiceFailed(error.message, hint=error.hint) from None
+    except (LLMError, TimeoutError):
+        pass
 
 
 async def _refuse_without_model(llm: OpenAILLM) -> None:

@@ -5,7 +5,7 @@ take. Errors keep their file and line. What carries the messages is for the call
 from __future__ import annotations
 
 from astra_tui.rpc.calls import Call, Channel, Message, Request, serve
-from astra_tui.rpc.failure import Failure, FailureKind, ServerUnfit
+from astra_tui.rpc.failure import Failure, FailureKind, ServerUnfit, ServiceFailed
 
 __all__ = [
     "Call",
@@ -15,5 +15,6 @@ __all__ = [
     "Message",
     "Request",
     "ServerUnfit",
+    "ServiceFailed",
     "serve",
 ]

@@ -14,12 +14,17 @@ class ServerUnfit(Exception):
     """The process that was asked cannot work at all; the request is not to blame."""
 
 
+class ServiceFailed(UserError):
+    """A service that was asked for does not answer, such as a model's server."""
+
+
 class FailureKind(StrEnum):
     """What an error is raised as again."""
 
     BAD_INPUT = "bad_input"
     DEVICE_MISSING = "device_missing"
     OUT_OF_RESOURCES = "out_of_resources"
+    SERVICE_FAILED = "service_failed"
     UNFIT = "unfit"
 
 
@@ -27,6 +32,7 @@ _CLASSES = {
     FailureKind.BAD_INPUT: UserError,
     FailureKind.DEVICE_MISSING: DeviceMissing,
     FailureKind.OUT_OF_RESOURCES: OutOfResources,
+    FailureKind.SERVICE_FAILED: ServiceFailed,
 }
 
 

@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import subprocess
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -212,10 +214,22 @@ def test_the_end_of_the_input_stops_the_run(shell: Shell, tmp_path: Path) -> Non
 
 def test_a_session_does_not_say_where_the_key_goes(shell: Shell) -> None:
     """Its settings may be a stranger's: a user who continues with it names the server again."""
-    model = ("--team", "llm", "--model", "m", "--base-url", "http://127.0.0.1:9/v1")
-    model += ("--budget-calls", "1")  # No second try, which would wait.
-    shell.run("run", "silu_and_mul", "--headless", "--session", "s", "--rounds", "1", *model)
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:  # It refuses all.
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        model = ("--team", "llm", "--model", "m", "--base-url", url)
+        model += ("--budget-calls", "1")  # No second try, which would wait.
+        shell.run("run", "silu_and_mul", "--headless", "--session", "s", "--rounds", "1", *model)
+        server.shutdown()
     assert (shell.folder / "s" / "journal.jsonl").exists()
     refused = shell.run("run", "silu_and_mul", "--headless", "--session", "s")
     assert refused.code == ExitCode.BAD_INPUT
-    assert "http://127.0.0.1:9/v1, to which your key would go" in refused.err
+    assert f"{url}, to which your key would go" in refused.err
+
+
+def test_a_server_that_is_not_there_is_told_before_anything_is_checked(shell: Shell) -> None:
+    model = ("--team", "llm", "--model", "m", "--base-url", "http://127.0.0.1:9/v1")
+    answer = shell.run("run", "silu_and_mul", "--headless", "--session", "s", *model)
+    assert answer.code == ExitCode.TROUBLE
+    assert "no connection to http://127.0.0.1:9/v1" in answer.err
+    assert not (shell.folder / "s" / "journal.jsonl").exists()
