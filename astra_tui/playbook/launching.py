@@ -176,9 +176,9 @@ def resolved_on_workloads(
     return tuple(found)
 
 
-def longest_on_workloads(value: Expression, source: KernelText, task: KernelTask) -> int:
-    """The largest value of an integer of the plan on the task's workloads, on an H100."""
-    found = [0]
+def values_on_workloads(value: Expression, source: KernelText, task: KernelTask) -> tuple[int, ...]:
+    """An integer of the plan on each of the task's workloads that it launches for, on an H100."""
+    found: list[int] = []
     scalars = {a.name: a.choices[0] for a in task.scalars}
     for workload in task.workloads:
         placed = task.placements(workload.dims, workload.dtype)
@@ -193,7 +193,7 @@ def longest_on_workloads(value: Expression, source: KernelText, task: KernelTask
             found.append(evaluator.integer(value))
         except PlanError:
             continue  # The plan does not launch there.
-    return max(found)
+    return tuple(found)
 
 
 def lets_of(sizes: tuple[Expression, ...], plan: LaunchPlan) -> dict[str, Expression]:

@@ -13,7 +13,7 @@ from astra_tui.lab.check.constants import cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.evidence import verdict_of
 from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
-from astra_tui.lab.check.paths import UntriedPath, many_rows, untried_paths
+from astra_tui.lab.check.paths import UntriedPath, many_rows, source_cases, untried_paths
 from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import SourceCheck
@@ -310,3 +310,26 @@ def test_a_side_whose_kernel_no_case_has_stays_open(checker: Checker) -> None:
     assert all(result.case.dims["tokens"] >= 2 for result in run)
     open_ = {side.describe_alone() for side in check.seen.conditions}
     assert "'tokens < 2' was never true in the launch plan" in open_
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_plan_does_from_some_rows_on_meets_rows_that_lie_apart(
+    seed: int, tasks: dict[str, KernelTask]
+) -> None:
+    """On the path of typical sizes, which few of the drawn ones take."""
+    task = tasks["fused_add_rmsnorm"]
+    text = task.tuned_file.read_text(encoding="utf-8")
+    strided = "stride(x, 0), stride(residual, 0), eps)"
+    assert strided in text
+    text = text.replace(strided, strided.replace("stride(x, 0)", "x_stride"), 1)
+    text = text.replace(
+        "/* @launch", "/* @launch\n   let x_stride = d if tokens >= 300 else stride(x, 0)"
+    )
+    source, suite = read_source(task, text, "x.cu"), build_suite(task, seed)
+    cases = source_cases(task, source, suite, DEVICE_ATTRIBUTES, seed=seed)
+    apart = [c for c in cases if c.dims["tokens"] >= 300 and c.row_padding.get("x")]
+    resolved = [
+        resolve_case(task, source, c, scalars_of(task, c), DEVICE_ATTRIBUTES) for c in apart
+    ]
+    launched = {one.kernel for r in resolved if isinstance(r, ResolvedPlan) for one in r.launches}
+    assert any("_vec<" in kernel for kernel in launched)

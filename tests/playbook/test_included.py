@@ -72,9 +72,9 @@ def test_a_copy_differs_in_its_name_alone_and_every_move_on_it_is_correct(checke
         assert isinstance(report, CheckReport)
         assert report.verdict is CheckVerdict.PASSED, (new[0].plan.move, report.message)
         path, source = [*path, new[0].plan.move], new[0].source
-    assert path[:3] == ["row_grid", "wide_accesses", "flat_grid"]
+    assert path[:3] == ["row_grid", "wide_accesses", "overlap_launches"]
     assert "lib/act.cuh" in source
-    assert "lib::silu_and_mul_own_wide_flat<T, " in source
+    assert "lib::silu_and_mul_own_wide<T, " in source
 
 
 def test_a_plan_cites_the_lines_of_the_file_as_they_were_counted(checker, task) -> None:

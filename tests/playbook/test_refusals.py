@@ -277,6 +277,28 @@ def test_rows_without_barriers_become_a_flat_grid(evidence: Evidence) -> None:
 
 
 @pytest.mark.parametrize(
+    ("blocks", "idle"),
+    [("ceil_div(d, 1024)", 4), ("ceil_div(d, 1024) + 1", None), ("ceil_div(d, 2048)", None)],
+    ids=["few idle threads", "many", "several turns"],
+)
+def test_blocks_that_share_out_rows_with_few_idle_threads_stay(
+    blocks: str, idle: int | None, evidence: Evidence
+) -> None:
+    body = WIDE_ROW.replace("blockIdx.x * d", "blockIdx.y * d")
+    body = body.replace("= threadIdx.x", "= blockIdx.x * blockDim.x + threadIdx.x")
+    text = flattened(
+        body.replace("+= blockDim.x", "+= gridDim.x * blockDim.x"),
+        f"k<T> grid=({blocks}, tokens) block=1024 args=(out, input, d)",
+    )
+    answer = FlatGrid().propose(text, evidence)
+    if idle is None:
+        assert isinstance(answer, Proposal)
+    else:
+        assert isinstance(answer, NotApplicable)
+        assert f"at most {idle} % of their threads have nothing to do" in answer.reason
+
+
+@pytest.mark.parametrize(
     ("body", "why"),
     [
         (f"{WIDE_ROW} __syncthreads();", "meet"),

@@ -50,7 +50,7 @@ PATHS = {
         "early_loads",
     ),
     "merge_attn_states_lse": ("reciprocal", "fast_math", "wide_accesses", "flat_grid"),
-    "silu_and_mul": ("row_grid", "fast_math", "wide_accesses", "flat_grid"),
+    "silu_and_mul": ("row_grid", "fast_math", "wide_accesses"),
 }
 JOINED = {
     "fused_add_rmsnorm": (*PATHS["fused_add_rmsnorm"][:-1], "overlap_launches"),
@@ -146,7 +146,7 @@ def test_moves_that_were_wrong_together_are_tried_again_without_those_that_are_l
     team = PlaybookTeam()
     answer = asyncio.run(team.plan(brief(task, source, first), 1, lambda *_: None))
     (again,) = (p.plan for p in answer.plans)
-    assert again.settings["moves"] == ("row_grid", "wide_accesses", "flat_grid", "overlap_launches")
+    assert again.settings["moves"] == ("row_grid", "wide_accesses", "overlap_launches")
     second = Tried(2, again, content_hash(source), Outcome.WRONG, (), source)
     assert moves_of(brief(task, source, first, second))[0] == "row_grid"
 
@@ -155,10 +155,10 @@ def test_a_step_that_was_turned_down_is_left_out(tasks: dict[str, KernelTask]) -
     task = tasks["silu_and_mul"]
     source = _baseline(task)
     offered, _ = propose_all(source, Evidence(task, device=GPU))
-    flat = replace(offered[0].plan, move="flat_grid")
-    tried = Tried(1, flat, content_hash(source), Outcome.REJECTED, (), source)
+    fast = replace(offered[0].plan, move="fast_math")
+    tried = Tried(1, fast, content_hash(source), Outcome.REJECTED, (), source)
     answer = asyncio.run(PlaybookTeam().plan(brief(task, source, tried), 1, lambda *_: None))
-    left = ("row_grid", "fast_math", "wide_accesses", "overlap_launches")
+    left = ("row_grid", "wide_accesses", "overlap_launches")
     assert answer.plans[0].plan.settings["moves"] == left
 
 

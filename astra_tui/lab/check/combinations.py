@@ -30,6 +30,8 @@ ELEMENTS_OF_ROW = 48
 """What a row costs beyond its elements: blocks that do little cost as well."""
 
 _WIDEST_PADDING = 40
+_WIDE_PADDING = 5, 12
+"""Packs of eight elements by which rows lie far apart: more than a warp has threads."""
 _TRIES = 64
 
 _NEAREST = 33
@@ -99,7 +101,7 @@ def row_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
     if not names:
         return (DEFAULT_LEVEL,)
     drawn = {name: random.randint(1, _WIDEST_PADDING) for name in names}
-    wide = 8 * random.randint(2, _WIDEST_PADDING // 8)
+    wide = 8 * random.randint(*_WIDE_PADDING)
     words = " and ".join(f"{name} by {padding}" for name, padding in drawn.items())
     alone = [
         Level(f"rows of {name} apart by {padding}", row_padding={name: padding})

@@ -194,18 +194,36 @@ def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
         sizes += _some(sorted(on_paths), tried | {*sizes}, MAX_NEAR_ON_PATHS, random)
         for size in sizes:
             dims = {**typical.dims, name: size} if size in turning else None
+            named = f"{NEAR}{name}={size}"
             if dims is None or _effort(task, dims, dtype) > MAX_ELEMENTS:
                 least = task.elements({**dict.fromkeys(task.dims, 1), name: size}, dtype)
                 limit = max(PAIR_ELEMENTS, 2 * (least + ELEMENTS_OF_ROW))
-                dims = draw_dims(task, dtype, limit, random, {name: size})
+                drawn = partial(draw_dims, task, dtype, limit, random, {name: size})
+                dims = drawn()
+                if size in turning:
+                    yield from _on_the_typical_path(
+                        finder, drawn, path_at(size), named, seed, dtype
+                    )
             if dims is not None and not task.violated(dims, dtype):
-                yield _case_of(
-                    f"{NEAR}{name}={size}",
-                    "a size that this source compares with",
-                    dtype,
-                    dims,
-                    seed,
-                )
+                yield _case_of(named, _WHY_COMPARED, dtype, dims, seed)
+
+
+def _on_the_typical_path(
+    finder: _Finder,
+    drawn: Callable[[], dict[str, int] | None],
+    path: Path,
+    name: str,
+    seed: int,
+    dtype: DType,
+) -> Iterator[Case]:
+    """A case of drawn sizes that takes the path of typical ones, where one is drawn soon."""
+    for _ in range(DRAWN_SIZES):
+        dims = drawn()
+        if dims is not None and not finder.task.violated(dims, dtype):
+            case = _case_of(f"{name}, as typical", _WHY_COMPARED, dtype, dims, seed)
+            if finder.path(case) == path:
+                yield case
+                return
 
 
 def _takes(path_at: Callable[[int], Path], path: Path, size: int) -> bool:
@@ -307,10 +325,20 @@ def _longest_rows(finder: _Finder, dtype: DType, cases: list[Case]) -> dict[Way,
 
 
 def _pairs(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> list[Case]:
-    """The covering arrays of all ways; where they are too many, the first rows of each."""
-    arrays = [_covering_array(finder, dtype, way, sizes, seed) for way, sizes in by_way.items()]
+    """The covering arrays of all ways; where they are too many, the first rows of each, with one
+    whose rows lie apart before the others.
+    """
+    arrays = [
+        _one_apart_first(_covering_array(finder, dtype, way, sizes, seed))
+        for way, sizes in by_way.items()
+    ]
     in_turn = (c for rank in itertools.zip_longest(*arrays) for c in rank if c is not None)
     return list(itertools.islice(in_turn, MAX_PAIRS))
+
+
+def _one_apart_first(cases: list[Case]) -> list[Case]:
+    apart = next((case for case in cases if case.row_padding), None)
+    return cases if apart is None else [apart, *(case for case in cases if case is not apart)]
 
 
 def _sizes_by_way(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> SizesByWay:
@@ -412,6 +440,7 @@ def _layout_factors(task: KernelTask, case: Case) -> Iterator[Hashable]:
             yield case.row_padding.get(argument.name, 0)
 
 
+_WHY_COMPARED = "a size that this source compares with"
 _WHY_NEAR = "at, or next to, a size that this source compares with"
 _LARGEST_INT = (1 << 31) - 1
 _WHY_FAR = "beyond every listed size: numbers of 16 or 32 bits end here"

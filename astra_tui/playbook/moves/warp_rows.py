@@ -47,8 +47,8 @@ from astra_tui.playbook.launching import (
     all_of,
     first_suitable,
     lets_of,
-    longest_on_workloads,
     plan_value,
+    values_on_workloads,
 )
 from astra_tui.playbook.loops import halves, loops_of
 from astra_tui.playbook.moves.pack_rows import along_y
@@ -108,7 +108,8 @@ class WarpRows:
             return found
         fitting = [n for n in ROWS if n * found.shared <= _SHARED_BYTES]
         widths = THREADS if _splits(found) else THREADS[:1]
-        fit = [n for n in widths if n >= longest_on_workloads(found.longest, source, evidence.task)]
+        lengths = values_on_workloads(found.longest, source, evidence.task)
+        fit = [n for n in widths if n >= max(lengths, default=0)]
         threads = evidence.one("threads", "threads of a row", widths, min(fit, default=WARP))
         width = int(threads.chosen[0])
         own = max((n for n in fitting if n * width <= _THREADS_OF_BLOCK), default=min(fitting))
