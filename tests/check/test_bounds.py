@@ -101,13 +101,26 @@ def test_what_runs_out_of_memory_is_a_finding(
     assert "more memory than the emulator may have" in report.message
 
 
-async def events_of(lab: Lab, text: str, kill: bool) -> list[LabEvent]:
+class WatchedLab(Lab):
+    """It knows the processes that it started."""
+
+    def __init__(self, task: KernelTask):
+        super().__init__(task)
+        self.started: list[Child] = []
+
+    def _new(self) -> Child:
+        child = super()._new()
+        assert isinstance(child, Child)
+        self.started.append(child)
+        return child
+
+
+async def events_of(lab: WatchedLab, text: str, kill: bool) -> list[LabEvent]:
     found: list[LabEvent] = []
     async for event in lab.open(NamedSource(text, "candidate.cu")).check():
         found.append(event)
         if kill and isinstance(event, CaseCount):
-            (child,) = lab._holding
-            os.killpg(child.pid, signal.SIGKILL)
+            os.killpg(lab.started[-1].pid, signal.SIGKILL)
     return found
 
 
@@ -115,7 +128,7 @@ def test_no_candidate_ends_a_session(
     quick_task: KernelTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def steps() -> list[list[LabEvent]]:
-        lab = Lab(quick_task)
+        lab = WatchedLab(quick_task)
         try:
             killed = await events_of(lab, BASELINE, kill=True)
             with monkeypatch.context() as patch:
