@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
+from msgspec.structs import replace
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table as RichTable
@@ -15,8 +16,7 @@ from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import WorkloadTiming
 from astra_tui.plain.console import live_console, rich_table, text_of, toned
 from astra_tui.plain.output import is_live, note
-from astra_tui.present.document import Cell
-from astra_tui.present.timing import CaveatMarks, Names, cold_row, paired_table, running_row
+from astra_tui.present.timing import CaveatMarks, times_table
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import workload_words
 
@@ -69,21 +69,17 @@ class TimingProgress:
         """The latest rows that fit, with the caveats of those in the caption."""
         shown = list(self._rows.items())[-height:]
         marks = CaveatMarks.of_timing(r for _, r in shown if isinstance(r, WorkloadTiming))
-        rows = [self._row(candidate, row, marks) for (candidate, _), row in shown]
-        made = rich_table(paired_table("", Names("", ""), rows), live_console().width)
+        several = len(self._candidates) > 1
+        rows = [
+            replace(row, workload=f"{self._candidates[at]}, {row.workload}") if several else row
+            for (at, _), row in shown
+        ]
+        made = rich_table(times_table(rows, marks, protocols=["cold"]), live_console().width)
         explained = [text_of(line) for items in marks.items() for line in items.lines]
         if explained:
             made.caption = Text("; ").join(explained)
             made.caption_style, made.caption_justify = "yellow", "left"
         return made
-
-    def _row(
-        self, candidate: int, row: RoundsTimed | WorkloadTiming, marks: CaveatMarks
-    ) -> tuple[Cell, ...]:
-        cells = cold_row(row, marks) if isinstance(row, WorkloadTiming) else running_row(row)
-        if len(self._candidates) == 1:
-            return cells
-        return f"{self._candidates[candidate]}, {row.workload}", *cells[1:]
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from astra_tui.present import document as doc
 from astra_tui.present import words
 from astra_tui.present.counters import counted_table
 from astra_tui.present.numbers import pluralised, significant, speedup
-from astra_tui.present.timing import measured_blocks, speedup_told
-from astra_tui.present.tones import Phrase, Tone, tone_of
+from astra_tui.present.timing import timing_blocks
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.sessions.comparison import Side, Sides, Step, case_differences, direct_timing
 from astra_tui.sessions.summary import TUNED
 
@@ -24,12 +24,16 @@ NO_RATIO = (
 _OTHER_TASKS = "The sessions ran on different tasks: "
 
 
-def comparison_blocks(sides: Sides) -> list[doc.Block]:
+def comparison_blocks(sides: Sides, timed: Timing | None = None) -> list[doc.Block]:
     """Plans, checks and costs with a column a side, then the diff of the sources."""
     first, second = sides
-    parts = {"Plans": plans_blocks, "Tests": cases_blocks, "Costs": costs_blocks}
-    shown = doc.sections({name: blocks(sides) for name, blocks in parts.items()})
-    return [*shown, doc.Diff(first.name, second.name, first.source, second.source)]
+    parts = {
+        "Plans": plans_blocks(sides),
+        "Tests": cases_blocks(sides),
+        "Costs": costs_blocks(sides, timed),
+    }
+    diff = doc.Diff(first.name, second.name, first.source, second.source)
+    return [*doc.sections(parts), diff]
 
 
 def _table(rows: Iterable[doc.Row]) -> doc.Table:
@@ -162,7 +166,8 @@ def _both_timed(sides: Sides, timing: Timing | None) -> list[doc.Block]:
     if timing is not None:
         base, other = LETTERS if timing.base == sides[0].compared.candidate else LETTERS[::-1]
         told = f"One run, in turns. {base} is the base, {other} the candidate."
-        return [*measured_blocks(timing, "Time of A against B"), *doc.paragraphs(told)]
+        times = [*timing_blocks(timing, base, other), *doc.paragraphs(told)]
+        return doc.sections({"Time of A against B": times})
     told = NO_RATIO if same_task(sides) else f"{_OTHER_TASKS}their times are not comparable."
     is_timed = any(side.compared.timings for side in sides)
     return doc.paragraphs(told if is_timed else "Neither was timed.")
@@ -176,12 +181,4 @@ def _own_times(sides: Sides) -> Iterator[doc.Block]:
         names |= {opened.baseline: "the baseline"} if opened is not None else {}
         for timing in side.compared.timings:
             base = names.get(timing.base, short(timing.base))
-            head = f"{letter} against {base}, on {timing.gpu or timing.device}"
-            rows = [("all", speedup_told(timing))]
-            for w in timing.workloads:
-                doubt = ", void" if w.invalidated else ", with caveats" if w.caveats else ""
-                tone = Tone.BAD if w.invalidated else tone_of(w.verdict)
-                told = doc.Badge(f"{words.words_of(w.verdict)}{doubt}", tone)
-                found = *doc.speedup_line(w.cold.speedup), " ", told
-                rows.append((f"{w.workload} {w.dtype.value}", found))
-            yield doc.table(("", ""), rows, head)
+            yield from timing_blocks(timing, base, letter)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from astra_tui.model.counters import DURATION, Metric, NcuReport
 from astra_tui.model.digest import short
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, SessionState
+from astra_tui.model.timing import WorkloadTiming
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
 from astra_tui.present.counters import COUNTED, counted_table, totals
 from astra_tui.present.numbers import count, dimensions, percent
-from astra_tui.present.timing import measured_blocks, running_blocks, workload_entry
+from astra_tui.present.timing import CaveatMarks, times_table, timing_blocks
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import round_verdict
 
@@ -82,21 +83,26 @@ def _times(
     candidate: CandidateState,
     base: CandidateState | None,
     running: Sequence[RoundsTimed],
-) -> Iterator[doc.Block]:
+) -> list[doc.Block]:
     """What was timed: what runs now, the pair that decided, the winner's last."""
-    if candidate.timed:
-        sofar = [workload_entry(timed.timing) for timed in candidate.timed]
-        yield from doc.sections({"Time so far": sofar})
-    yield from running_blocks([r for r in running if r.candidate == candidate.hash])
     first = base.hash if base else ""
     names = {first: "the version before"}
     if state.opened is not None:
         names[state.opened.baseline] = "the baseline"
+    known = [timed.timing for timed in candidate.timed]
+    now: list[WorkloadTiming | RoundsTimed] = [*known]
+    now += (r for r in running if r.candidate == candidate.hash)
+    marks = CaveatMarks.of_timing(known)
+    parts: dict[str, Sequence[doc.Block]] = {}
+    if now:
+        parts["Time so far"] = [times_table(now, marks, cited=True), *marks.items()]
     latest = {f.timing.base: f for f in candidate.timings}
     for hash_, finished in sorted(latest.items(), key=lambda found: found[0] != first):
         again = ", measured again at the end" if finished.final else ""
         against = names.get(hash_, short(hash_))
-        yield from measured_blocks(finished.timing, f"Time against {against}{again}")
+        times = timing_blocks(finished.timing, against, short(candidate.hash), cited=True)
+        parts[f"Time against {against}{again}"] = times
+    return doc.sections(parts)
 
 
 # -- counters --------------------------------------------------------------------------------------

@@ -17,12 +17,7 @@ from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks, totals
-from astra_tui.present.timing import (
-    Names,
-    portfolio_blocks,
-    shipped_blocks,
-    timing_blocks,
-)
+from astra_tui.present.timing import portfolio_blocks, shipped_blocks, timing_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.sessions.study import (
@@ -65,8 +60,8 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
         "Tools": sanitizer_blocks(best.sanitizer) + hardware,
     }
     for final in final_timings(state):
-        names = Names(final.beside, short(best.hash), candidate_column="best")
-        parts[f"Times against {final.beside}"] = timing_blocks(final.timing, names)
+        times = timing_blocks(final.timing, final.beside, short(best.hash))
+        parts[f"Times against {final.beside}"] = times
     if best.shipped is not None:
         parts["Kernels that others ship"] = shipped_blocks(best.shipped)
     before, after = baseline.profile, best.profile

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from astra_tui.model.digest import short
 from astra_tui.model.events import RoundsTimed
@@ -23,8 +22,8 @@ from astra_tui.model.timing import (
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTimes
 from astra_tui.present import document as doc
 from astra_tui.present import numbers
-from astra_tui.present.numbers import microseconds, percent, ratio, seconds, speedup, times
-from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present.numbers import microseconds, percent, ratio, seconds
+from astra_tui.present.tones import Phrase
 from astra_tui.present.words import (
     PORTFOLIO,
     best_of,
@@ -35,19 +34,9 @@ from astra_tui.present.words import (
 )
 from astra_tui.sessions.summary import BASELINE, final_timings
 
-
-class Names(NamedTuple):
-    """What a pair is called, in its title and, where that is too long, in its columns."""
-
-    base: str
-    candidate: str
-    base_column: str = "base"
-    candidate_column: str = "cand."
-
-
 _PAIRED = "paired graph replay, every launch with its data outside the L2 cache (docs/timing.md)"
 _PAPER = "the Astra paper's protocol: 100 launches from the host, arithmetic mean"
-_PROTOCOLS = {
+_MEASURED = {
     "paired": f"measured by {_PAIRED}",
     "paper": f"measured by {_PAPER}",
     "both": f'measured by {_PAIRED}; "paper" is {_PAPER}',
@@ -57,7 +46,7 @@ _PROTOCOLS = {
 def circumstances_blocks(where: str, checks: Sequence[str], protocol: str) -> list[doc.Block]:
     """On what and how it was measured, and what was checked before."""
     checked = f"checked on the GPU: {'; '.join(checks)}"
-    return doc.paragraphs(where, checked, _PROTOCOLS[protocol])
+    return doc.paragraphs(where, checked, _MEASURED[protocol])
 
 
 class CaveatMarks:
@@ -90,162 +79,154 @@ class CaveatMarks:
 
 def timing_blocks(
     timing: Timing,
-    names: Names,
+    base: str,
+    candidate: str,
     marks: CaveatMarks | None = None,
     *,
     detectable: float | None = None,
+    by_paper: bool = False,
+    cited: bool = False,
 ) -> list[doc.Block]:
-    """A pair with its verdict, both tables, energy and every reason.
+    """A pair, called by these names: its verdict, times by all protocols, energy, every reason.
 
     `marks` are of a document that explains caveats elsewhere. `detectable` is the smallest
-    difference that this measurement could tell, as a fraction.
+    difference that this measurement could tell, as a fraction. By the paper's protocol alone there
+    is no verdict. Where a plan may cite the numbers, rows are named as `doc.place` does.
     """
     marks = marks or CaveatMarks.of_timing(timing.workloads)
-    base = "itself" if timing.base == timing.candidate else names.base
-    title = f"{names.candidate} against {base}"
-    verdict = doc.badge(timing_verdict(timing))
+    base = "itself" if timing.base == timing.candidate else base
+    title = f"{candidate} against {base}"
+    verdict = (doc.badge(timing_verdict(timing)), " ") if not by_paper else ()
+    first, *further = timing.reasons if timing.reasons and not by_paper else ("",)
     behind = any(workload.producer for workload in timing.workloads)
     least = ""
     if detectable is not None:
         least = f"Differences down to {percent(detectable, 2)} can be told apart here."
+    protocols = ("paper",) if by_paper else _PROTOCOLS
+    caption = title if by_paper else f"{title}: {_DECIDES} decides"
+    table = times_table(timing.workloads, marks, caption, protocols, of=timing, cited=cited)
     return [
         *doc.paragraphs(
-            (verdict, " ", doc.Strong(title), f" ({_circumstances(timing)})"),
-            *timing.reasons[:1],
+            (*verdict, doc.Strong(title), f" ({_circumstances(timing)})"),
+            first,
             f"{BEHIND_PRODUCER}.".capitalize() if behind else "",
         ),
-        cold_table(timing, f"{title}: paired, cold (decides)", names, marks),
-        *other_tables(timing, title, names),
+        table,
         *marks.items(),
         *_energies(timing),
-        *doc.items(*timing.reasons[1:]),
-        *doc.paragraphs(least),
+        *doc.items(*further),
+        *doc.paragraphs(least, _NO_VERDICT if by_paper else ""),
     ]
 
 
-def paper_blocks(timing: Timing, names: Names) -> list[doc.Block]:
-    """The same by the paper's protocol alone, which has no interval and so no verdict."""
-    title = f"{names.candidate} against {names.base}"
-    marks = CaveatMarks.of_timing(timing.workloads)
-    rows: list[doc.Row] = [(w.workload, *_paper_cells(w), marks.of(w)) for w in timing.workloads]
-    mean = _mean(map(_paper_ratio, timing.workloads), timing.weights)
-    rows.append((mean_name(timing.weights), None, None, mean, None))
-    columns = ("workload", *_times(names), "speedup", "caveats")
-    return [
-        *doc.paragraphs((doc.Strong(title), f" ({_circumstances(timing)})")),
-        doc.table(columns, rows).without_empty_columns(),
-        *marks.items(),
-        *_energies(timing),
-        *doc.paragraphs("The paper's protocol has no interval, and so no verdict."),
-    ]
+_NO_VERDICT = "The paper's protocol has no interval, and so no verdict."
 
 
-# -- the measurement that decides ------------------------------------------------------------------
+# -- all times, by all protocols -------------------------------------------------------------------
 
-_COLD = ("speedup", "95 % interval", "verdict", "caveats", "of floor", "threshold", "floor us")
-
-
-def cold_table(timing: Timing, caption: str, names: Names, marks: CaveatMarks) -> doc.Table:
-    """A row a workload and one of the means; times in microseconds."""
-    verdict = doc.Badge(words_of(timing.verdict), timing_verdict(timing).tone)
-    rows = [cold_row(w, marks) for w in timing.workloads]
-    means = _ratio_cells(timing.speedup)
-    if len(set(timing.weights)) > 1:
-        shares = (percent(weight / sum(timing.weights), 1) for weight in timing.weights)
-        rows = [(f"{row[0]} ({share})", *row[1:]) for row, share in zip(rows, shares, strict=True)]
-    rows.append((mean_name(timing.weights), None, None, *means, verdict, *(None,) * 5))
-    return paired_table(caption, names, rows)
-
-
-def paired_table(caption: str, names: Names, rows: Sequence[doc.Row]) -> doc.Table:
-    """A table of such rows; the last columns are left out where a line has no room for them."""
-    columns = ("workload", *_times(names), *_COLD, "type")
-    return doc.table(columns, rows, caption, optional=4).without_empty_columns()
+_DECIDES = "cold"
+_PROTOCOLS = {
+    _DECIDES: "time_us of_floor floor_us",
+    "after itself": "chained_us",
+    "warm": "warm_us",
+    "paper": "paper_us",
+}
+"""The protocols in the order of their rows, and which metrics a row of each has."""
+_COLUMNS = (
+    "workload", "protocol", "base us", "cand. us", "speedup", "95 % interval", "verdict", "caveats",
+    "of floor", "threshold", "floor us", "type", "pairs",
+)  # fmt: skip
 
 
-def cold_row(timing: WorkloadTiming, marks: CaveatMarks) -> doc.Row:
-    """One workload by the pair that decides."""
-    cold, floor = timing.cold, timing.floor
-    share = cold.candidate_us and timing.of_floor
+def _pair(timing: WorkloadTiming | RoundsTimed, protocol: str) -> PairedTime | None:
+    """Both times by a protocol; the paper's has no interval, and what still runs decides."""
+    if isinstance(timing, RoundsTimed):
+        running = PairedTime(timing.base_us, timing.candidate_us, timing.speedup)
+        return running if protocol == _DECIDES else None
+    by_paper = None
+    if timing.paper is not None:
+        base, candidate = timing.paper.base_us, timing.paper.candidate_us
+        by_paper = PairedTime(base, candidate, Ratio(timing.paper.speedup, 0.0, math.inf, 0))
+    pairs = timing.cold, timing.chained, timing.warm, by_paper
+    return dict(zip(_PROTOCOLS, pairs, strict=True))[protocol]
+
+
+def times_table(
+    timings: Iterable[WorkloadTiming | RoundsTimed],
+    marks: CaveatMarks,
+    caption: str = "",
+    protocols: Iterable[str] = _PROTOCOLS,
+    *,
+    of: Timing | None = None,
+    cited: bool = False,
+) -> doc.Table:
+    """A row for each workload and protocol, and for the means over those `of` a timing; times in
+    microseconds. Where there is no room, a line leaves the last columns out.
+    """
+    rows: list[doc.Row] = []
+    places: list[str] = []
+    known = list(timings)
+    for protocol in protocols:
+        metrics = _PROTOCOLS[protocol].split()
+        found = [(w, pair) for w in known if (pair := _pair(w, protocol))]
+        rows += [_time_row(w, protocol, pair, marks, of) for w, pair in found]
+        places += [doc.place((w.workload,), *metrics) for w, _ in found]
+        if of is not None and found:
+            rows.append(_mean_row(of, protocol, [pair.speedup.value for _, pair in found]))
+            places.append("")
+    anchors = tuple(places) if cited else ()
+    made = doc.table(_COLUMNS, rows, caption, anchors=anchors, optional=5)
+    return made.without_empty_columns()
+
+
+def _time_row(
+    timing: WorkloadTiming | RoundsTimed,
+    protocol: str,
+    pair: PairedTime,
+    marks: CaveatMarks,
+    of: Timing | None,
+) -> doc.Row:
+    """One workload by one protocol; what is known of the workload stands with what decides."""
+    name = timing.workload
+    if of is not None and isinstance(timing, WorkloadTiming) and len(set(of.weights)) > 1:
+        name += f" ({percent(timing.weight / sum(of.weights), 1)})"
+    found: doc.Row = (
+        name, protocol, _us(pair.base_us), _us(pair.candidate_us), *_ratio_cells(pair.speedup),
+    )  # fmt: skip
+    pairs = pair.speedup.rounds or None
+    if isinstance(timing, RoundsTimed):
+        return *found, f"{timing.rounds} rounds", *(None,) * 6
+    if protocol != _DECIDES:
+        return *found, None, marks.of(timing), *(None,) * 4, pairs
+    floor, share = timing.floor, timing.of_floor
     return (
-        timing.workload,
-        *_paired_cells(cold),
+        *found,
         doc.badge(timing.verdict),
         marks.of(timing),
         doc.number(share, percent) if share else None,
         doc.number(timing.threshold, percent, 2),
         _us(floor.us) if floor else None,
         timing.dtype.value,
+        pairs,
     )
 
 
-def running_row(event: RoundsTimed) -> doc.Row:
-    """A workload whose rounds are coming in."""
-    found = _paired_cells(PairedTime(event.base_us, event.candidate_us, event.speedup))
-    return event.workload, *found, f"{event.rounds} rounds", *(None,) * 5
-
-
-# -- those that do not decide ----------------------------------------------------------------------
-
-
-def other_tables(timing: Timing, title: str, names: Names) -> list[doc.Block]:
-    """The other protocols by which it was timed; times in microseconds."""
-    timed = timing.workloads
-    if not any(w.chained or w.warm or w.paper for w in timed):
-        return []
-    rows = [
-        (w.workload, *_paired_cells(w.chained), *_paired_cells(w.warm), *_paper_cells(w))
-        for w in timed
-    ]
-    weights = timing.weights
-    chained = _mean((w.chained.speedup.value if w.chained else None for w in timed), weights)
-    warm = _mean((w.warm.speedup.value if w.warm else None for w in timed), weights)
-    paper = _mean(map(_paper_ratio, timed), weights)
-    means = (None, None, chained, None), (None, None, warm, None), (None, None, paper)
-    rows.append((mean_name(weights), *(cell for mean in means for cell in mean)))
-    columns = ["workload"]
-    for protocol in ("after itself", "warm", "paper"):
-        columns += [f"{protocol} {name}" for name in (*_times(names), "speedup")]
-        columns += ["95 % interval"] if protocol != "paper" else []
-    by_paper = ", and the paper's protocol" if any(w.paper for w in timed) else ""
-    caption = f"{title}: paired, warm{by_paper}"
-    return [doc.table(columns, rows, caption, optional=len(columns) - 1).without_empty_columns()]
-
-
-def _times(names: Names) -> tuple[str, str]:
-    return f"{names.base_column} us", f"{names.candidate_column} us"
-
-
-def _paired_cells(paired: PairedTime | None) -> doc.Row:
-    """Both times, the speedup and its interval; empty where they were not measured."""
-    if paired is None:
-        return (None,) * 4
-    return _us(paired.base_us), _us(paired.candidate_us), *_ratio_cells(paired.speedup)
+def _mean_row(timing: Timing, protocol: str, speedups: Sequence[float]) -> doc.Row:
+    """The geometric mean; nothing unless all of them are known, positive and finite."""
+    name = mean_name(timing.weights)
+    if protocol == _DECIDES:
+        verdict = doc.Badge(words_of(timing.verdict), timing_verdict(timing).tone)
+        found: doc.Row = (*_ratio_cells(timing.speedup), verdict)
+    else:
+        known = [s for s in speedups if 0 < s < math.inf]
+        is_whole = len(known) == len(timing.workloads)
+        mean = doc.number(mean_ratio(known, timing.weights), ratio) if is_whole else None
+        found = mean, None, None
+    return name, protocol, None, None, *found, *(None,) * 6
 
 
 def _ratio_cells(found: Ratio) -> doc.Row:
     return doc.number(found.value, ratio), doc.interval(found)
-
-
-def _paper_cells(timing: WorkloadTiming) -> doc.Row:
-    paper, found = timing.paper, _paper_ratio(timing)
-    if paper is None:
-        return (None,) * 3
-    speedup = doc.number(found, ratio) if found is not None else None
-    return _us(paper.base_us), _us(paper.candidate_us), speedup
-
-
-def _paper_ratio(timing: WorkloadTiming) -> float | None:
-    paper = timing.paper
-    return paper.speedup if paper and paper.candidate_us else None
-
-
-def _mean(speedups: Iterable[float | None], weights: Sequence[float]) -> doc.Cell:
-    """Their geometric mean; nothing unless all of them are known, positive and finite."""
-    found = list(speedups)
-    known = [s for s in found if s is not None and 0 < s < math.inf]
-    is_whole = known and len(known) == len(found)
-    return doc.number(mean_ratio(known, weights), ratio) if is_whole else None
 
 
 def _circumstances(timing: Timing) -> str:
@@ -258,63 +239,6 @@ def _circumstances(timing: Timing) -> str:
 def speedup_told(timing: Timing) -> doc.Line:
     """The mean with its interval, and the verdict."""
     return *doc.speedup_line(timing.speedup), " ", doc.badge(timing_verdict(timing))
-
-
-# -- in a narrow place -----------------------------------------------------------------------------
-
-_BAR = 20
-
-
-def measured_blocks(timing: Timing, title: str) -> list[doc.Block]:
-    """A finished timing: all workloads together, then each, for a pane."""
-    verdict = timing_verdict(timing)
-    together = f"  {speedup(timing.speedup)} over all workloads" if timing.speedup else ""
-    where = doc.Badge(f"  on {timing.device}", Tone.DIM)
-    line: doc.Line = (doc.Badge(verdict.words.upper(), verdict.tone), together, where)
-    workloads = map(workload_entry, timing.workloads)
-    return doc.sections({title: [doc.Paragraph(line), *workloads]})
-
-
-def workload_entry(timing: WorkloadTiming) -> doc.Entry:
-    """One workload: the ratio that decides, the floor, what else was measured, and caveats."""
-    doubt = Tone.BAD if timing.invalidated else Tone.CAUTION
-    head: doc.Line = (
-        doc.Strong(f"{timing.workload} {timing.dtype.value}  "),
-        doc.badge(timing.verdict),
-        doc.Badge(f"  {timing.cold.speedup.rounds} pairs", Tone.DIM),
-        doc.Badge("  CAVEATS" if timing.caveats else "", doubt),
-    )
-    rows: dict[str, doc.Row] = {}
-    for name, pair, remark in (
-        ("cold", timing.cold, ", with the producer before it" * timing.producer),
-        ("chained", timing.chained, ", after itself alone"),
-        ("warm", timing.warm, ""),
-    ):
-        if pair is not None:
-            found = f"{speedup(pair.speedup)}  {times(pair.base_us, pair.candidate_us)}{remark}"
-            rows["time_us" if name == "cold" else f"{name}_us"] = name, found
-    if timing.paper is not None:
-        paper = timing.paper
-        found = f"{ratio(paper.speedup)}  {times(paper.base_us, paper.candidate_us)}"
-        rows["paper_us"] = "paper", doc.Badge(f"{found}, launches included", Tone.DIM)
-    if timing.floor is not None and timing.of_floor is not None:
-        filled = max(0, min(round(timing.of_floor * _BAR), _BAR))
-        bar = doc.Badge("█" * filled + "░" * (_BAR - filled), Tone.DIM)
-        share = f" {percent(timing.of_floor)} of {numbers.time(timing.floor.us)}"
-        rows["of_floor floor_us"] = "of floor", (bar, share)
-    anchors = tuple(doc.place((timing.workload,), *metrics.split()) for metrics in rows)
-    doubts: list[doc.Line] = []
-    for caveat in timing.caveats:
-        what, tone = ("void", Tone.BAD) if caveat.invalidates else ("doubt", Tone.CAUTION)
-        doubts.append((doc.Badge(f"{what}: {caveat.message}", tone),))
-    measured = doc.table(("", ""), rows.values(), anchors=anchors)
-    return doc.Entry(head, (measured, *doc.paragraphs(*doubts)))
-
-
-def running_blocks(rounds: Sequence[RoundsTimed]) -> list[doc.Block]:
-    """A timing that runs: intervals that narrow."""
-    rows = [(r.workload, f"{speedup(r.speedup)}  {r.rounds} pairs") for r in rounds]
-    return doc.sections({"Timing now": [doc.table(("", ""), rows)] if rows else []})
 
 
 # -- energy ----------------------------------------------------------------------------------------

@@ -140,10 +140,6 @@ def column_widths(rows: Sequence[Sequence[Line]], room: int) -> list[int]:
     return widths
 
 
-def _whole(rows: Sequence[Sequence[Line]], columns: int) -> int:
-    return sum(max(line_cells(row[i]) for row in rows) + 2 for i in range(columns)) - 2
-
-
 class Page:
     """Collects lines for a width. Paragraphs are wrapped, single lines are cut."""
 
@@ -213,20 +209,24 @@ class Page:
         self.lines += [(margin, *piece) for piece in wrapped_line(toned(line), room)]
 
     def _table(self, block: doc.Table, indent: int) -> None:
-        """Columns as wide as their cells; those that have no room for that wrap theirs."""
+        """Columns as wide as their cells; those that have no room for that wrap theirs, and where
+        that would be in the middle of numbers, the row's cells follow each other by name.
+        """
         if block.caption:
             self.line(Span(" " * indent), span(block.caption, Tone.TITLE))
         names = [(doc.Badge(name, Tone.DIM),) for name in block.columns]
         named = any(block.columns)
         rows = [list(map(toned, row)) for row in ([names] * named + [*block.rows])]
-        room, kept = self.width - indent, len(block.columns)
-        while kept > len(block.columns) - block.optional and _whole(rows, kept) > room:
-            kept -= 1
-        widths = column_widths([row[:kept] for row in rows], room) if rows else []
+        widths = column_widths(rows, self.width - indent) if rows else []
         numeric = block.numeric
+        has_room = all(max(line_cells(row[i]) for row in rows) <= widths[i] for i in numeric)
+        is_in_columns = not named or has_room
         for at, row in enumerate(rows):
             first = tuple(Span(t, Tone.DIM if tone is Tone.PLAIN else tone) for t, tone in row[0])
-            self._row([first, *row[1:kept]], widths, numeric, indent)
+            if is_in_columns:
+                self._row([first, *row[1:]], widths, numeric, indent)
+            elif at:
+                self._cells_by_name(rows[0], [first, *row[1:]], indent)
             if block.anchors and at >= named:
                 self.anchors.setdefault(block.anchors[at - named], len(self.lines) - 1)
 
@@ -243,6 +243,14 @@ class Page:
                 line += [Span(" " * (margin + begin)), *piece]
                 margin = end + 2
             self.lines.append(self._fitted(tuple(line)))
+
+    def _cells_by_name(self, names: Sequence[Line], row: Sequence[Line], indent: int) -> None:
+        line = row[0]
+        for name, cell in zip(names[1:], row[1:], strict=True):
+            line += (Span("  "), *name, Span(" "), *cell) if cell else ()
+        first, *rest = wrapped_line(line, self.width - indent - 2)
+        self.lines.append((Span(" " * indent), *first))
+        self.lines += [(Span(" " * (indent + 2)), *piece) for piece in rest]
 
     def _fitted(self, line: Line) -> Line:
         left = self.width

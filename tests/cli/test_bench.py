@@ -136,7 +136,7 @@ def test_one_source_is_beside_itself_in_a_live_table(scripted: Shell) -> None:
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", result)
     assert "baseline.cu against itself" in plain
     row = next(x for x in plain.splitlines() if x.startswith("8x128 "))
-    assert row.split()[6:7] == ["same"]
+    assert row.split()[7:8] == ["same"]
     assert re.search(r"Differences down to 0\.\d\d % can be told apart here", plain)
 
 
@@ -165,9 +165,9 @@ def test_the_paper_s_protocol_alone_gives_no_verdict_and_sources_of_one_name_are
     assert outcome.code == ExitCode.OK
     assert not re.search(r"\b(faster|same|inconclusive)\b", outcome.out)
     row = next(x for x in outcome.out.splitlines() if x.startswith("16x256 "))
-    base, candidate, ratio = (float(x.rstrip("x")) for x in row.split()[1:4])
+    base, candidate, ratio = (float(x.rstrip("x")) for x in row.split()[2:5])
     assert ratio == pytest.approx(base / candidate, abs=0.001)
-    assert re.search(r"geometric mean +1\.2", outcome.out)
+    assert re.search(r"geometric mean +paper +1\.2", outcome.out)
     title = next(x for x in outcome.out.splitlines() if " against " in x)
     assert title.startswith("mine/baseline.cu against ")
     assert "/silu_and_mul/baseline.cu (cuda:0, " in title

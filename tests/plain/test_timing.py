@@ -26,9 +26,7 @@ from astra_tui.present.document import Block, Table
 from astra_tui.present.events import describe
 from astra_tui.present.timing import (
     CaveatMarks,
-    Names,
     circumstances_blocks,
-    paper_blocks,
     timing_blocks,
 )
 from astra_tui.present.words import device_words, workload_words
@@ -82,7 +80,11 @@ def lines_of(blocks: list[Block], capsys: pytest.CaptureFixture[str]) -> list[st
 
 def blocks_of(timing: Timing, detectable: float | None = None) -> list[Block]:
     marks = CaveatMarks.of_timing(timing.workloads)
-    return timing_blocks(timing, Names("baseline.cu", "mine.cu"), marks, detectable=detectable)
+    return timing_blocks(timing, "baseline.cu", "mine.cu", marks, detectable=detectable)
+
+
+def by_paper(timing: Timing) -> list[Block]:
+    return timing_blocks(timing, "baseline.cu", "mine.cu", by_paper=True)
 
 
 def test_a_timing_is_a_table_with_marks_for_caveats(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,16 +92,16 @@ def test_a_timing_is_a_table_with_marks_for_caveats(capsys: pytest.CaptureFixtur
     assert lines[:3] == [
         "faster mine.cu against baseline.cu (cuda:0, 1,755 MHz, 3.2 s)",
         "geometric mean 1.2650, above the threshold",
-        "mine.cu against baseline.cu: paired, cold (decides)",
+        "mine.cu against baseline.cu: cold decides",
     ]
     heading, first, second, mean = lines[3:7]
-    assert heading.split()[:4] == ["workload", "base", "us", "cand."]
-    shown = "16x4096 8.00 5.00 1.600x [1.590, 1.610] faster [1] [2] 75 % 0.30 % 3.75 float16"
-    assert " ".join(first.split()) == shown
+    assert heading.split()[:5] == ["workload", "protocol", "base", "us", "cand."]
+    shown = "16x4096 cold 8.00 5.00 1.600x [1.590, 1.610] faster [1] [2] 75 % 0.30 % 3.75 float16"
+    assert " ".join(first.split()) == f"{shown} 40"
     assert "1.000x  [0.998, 1.002]  same     [2]" in second
-    assert " ".join(mean.split()) == "geometric mean 1.265x [1.260, 1.270] faster"
-    assert "1.200x  [1.190, 1.210]" in lines[9]
-    assert lines[12:] == [
+    assert " ".join(mean.split()) == "geometric mean cold 1.265x [1.260, 1.270] faster"
+    assert "1.200x  [1.190, 1.210]" in lines[7]
+    assert lines[13:] == [
         f"  [1] {THROTTLED.message}",
         f"  [2] {HIDDEN.message}",
         "  16x4096 is 60.0 % faster (cold)",
@@ -109,8 +111,8 @@ def test_a_timing_is_a_table_with_marks_for_caveats(capsys: pytest.CaptureFixtur
 
 def test_a_narrow_terminal_loses_the_last_columns_first() -> None:
     (table,) = [b for b in blocks_of(TIMING) if isinstance(b, Table) and "cold" in b.caption]
-    widths = {rich_table(table, width).columns[-1].header for width in range(20, 130)}
-    assert widths == {"caveats", "of floor", "threshold", "floor us", "type"}
+    widths = {rich_table(table, width).columns[-1].header for width in range(20, 140)}
+    assert widths == {"caveats", "of floor", "threshold", "floor us", "type", "pairs"}
 
 
 def test_what_was_not_measured_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +122,7 @@ def test_what_was_not_measured_is_left_out(capsys: pytest.CaptureFixture[str]) -
     assert not any(word in text for word in ("floor", "warm", "paper", "caveats", "told apart"))
     part = replace(TIMING, workloads=(workloads[0], TIMING.workloads[1]))
     mean = [x for x in lines_of(blocks_of(part), capsys) if x.startswith("geometric mean")][-1]
-    assert mean.split() == ["geometric", "mean"], "no mean of a part"
+    assert mean.split() == ["geometric", "mean", "paper"], "no mean of a part"
 
 
 def test_every_mean_is_by_the_weights_of_the_workloads(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,14 +130,15 @@ def test_every_mean_is_by_the_weights_of_the_workloads(capsys: pytest.CaptureFix
     slow = replace(long, warm=PairedTime(6.0, 6.0, Ratio(1.0, 0.9, 1.1, 40)), weight=3.0)
     weighted = replace(TIMING, workloads=(short, replace(slow, paper=PaperTime(8.0, 8.0))))
     lines = [*lines_of(blocks_of(weighted), capsys)]
-    lines += lines_of(paper_blocks(weighted, Names("baseline.cu", "mine.cu")), capsys)
+    lines += lines_of(by_paper(weighted), capsys)
     assert any(line.startswith("16x4096 (25.0 %)") for line in lines)
     means = [" ".join(x.split()) for x in lines if x.startswith("weighted geometric mean")]
     warm, paper = f"{1.2**0.25:.3f}x", f"{1.25**0.25:.3f}x"
     assert means == [
-        "weighted geometric mean 1.265x [1.260, 1.270] faster",
-        f"weighted geometric mean {warm} {paper}",
-        f"weighted geometric mean {paper}",
+        "weighted geometric mean cold 1.265x [1.260, 1.270] faster",
+        f"weighted geometric mean warm {warm}",
+        f"weighted geometric mean paper {paper}",
+        f"weighted geometric mean paper {paper}",
     ]
 
 
@@ -150,12 +153,12 @@ def test_a_voided_workload_says_that_it_decides_nothing(capsys: pytest.CaptureFi
 
 
 def test_the_paper_s_protocol_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = lines_of(paper_blocks(TIMING, Names("baseline.cu", "mine.cu")), capsys)
-    assert [" ".join(line.split()) for line in lines[1:5]] == [
-        "workload base us cand. us speedup caveats",
-        "16x4096 10.00 8.00 1.250x [1] [2]",
-        "1024x13824 10.00 8.00 1.250x [2]",
-        "geometric mean 1.250x",
+    lines = lines_of(by_paper(TIMING), capsys)
+    assert [" ".join(line.split()) for line in lines[2:6]] == [
+        "workload protocol base us cand. us speedup caveats",
+        "16x4096 paper 10.00 8.00 1.250x [1] [2]",
+        "1024x13824 paper 10.00 8.00 1.250x [2]",
+        "geometric mean paper 1.250x",
     ]
     assert lines[-1] == "The paper's protocol has no interval, and so no verdict."
     assert "faster" not in "".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from itertools import compress
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -31,6 +32,11 @@ class ReadTable:
     def column(self, name: str) -> list[Cell]:
         index = self.texts[0].index(name)
         return [row[index] for row in self.rows[1:]]
+
+    def only(self, name: str, text: str) -> ReadTable:
+        """The same with those rows alone that have this text in that column."""
+        kept = [cell.text == text for cell in self.column(name)]
+        return ReadTable(self.caption, [self.rows[0], *compress(self.rows[1:], kept)])
 
 
 @dataclass

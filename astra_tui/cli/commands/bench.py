@@ -212,12 +212,7 @@ def _blocks(
     comparisons: Sequence[BenchComparison],
 ) -> list[Block]:
     from astra_tui.present.document import Section
-    from astra_tui.present.timing import (
-        Names,
-        circumstances_blocks,
-        paper_blocks,
-        timing_blocks,
-    )
+    from astra_tui.present.timing import circumstances_blocks, timing_blocks
     from astra_tui.present.words import device_words
 
     named = {str(file): n for (file, _), n in zip(wanted.sources, wanted.names, strict=True)}
@@ -229,10 +224,8 @@ def _blocks(
     )
     base, *candidates = wanted.names
     for candidate, found in zip(candidates, comparisons, strict=True):
-        names, timing = Names(base, candidate), found.timing
-        if wanted.protocol == "paper":
-            parts = paper_blocks(timing, names)
-        else:
-            parts = timing_blocks(timing, names, detectable=found.minimum_detectable)
+        by_paper = wanted.protocol == "paper"
+        least = None if by_paper else found.minimum_detectable
+        parts = timing_blocks(found.timing, base, candidate, detectable=least, by_paper=by_paper)
         blocks.append(Section(candidate, "", parts))
     return blocks

@@ -55,7 +55,6 @@ def _print(options: Options, first: Side, second: Side) -> int:
 
     from astra_tui.cli.json_answers import CompareAnswer
     from astra_tui.present.comparison import comparison_blocks
-    from astra_tui.present.timing import Names, timing_blocks
 
     for side in (first, second):
         if not side.trust.whole:
@@ -69,10 +68,7 @@ def _print(options: Options, first: Side, second: Side) -> int:
         not_timed=why_not,
         trust=(first.trust, second.trust),
     )
-    blocks = comparison_blocks((first, second))
-    if timing is not None:
-        blocks += timing_blocks(timing, Names(first.name, second.name))
-    plain.print_answer(answer, options.json, lambda: blocks)
+    plain.print_answer(answer, options.json, lambda: comparison_blocks((first, second), timing))
     if why_not and not options.json:
         plain.note(f"not timed here: {why_not}")
     return answer.exit_code

@@ -204,7 +204,7 @@ def _part(settings: Mapping[str, int], part: Part) -> TunedPart:
 def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     from astra_tui.gpu.timing.stopping import minimum_detectable
     from astra_tui.present.document import pairs
-    from astra_tui.present.timing import Names, timing_blocks
+    from astra_tui.present.timing import timing_blocks
 
     rows = {"timed": f"{answer.timed} of {answer.trials} trials"}
     rows |= {"on": f"{len(answer.gpus)} GPUs"} if len(answer.gpus) > 1 else {}
@@ -215,7 +215,7 @@ def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     blocks: list[Block] = [pairs(rows)]
     if answer.timing is not None:
         least = minimum_detectable(answer.timing.control)
-        blocks += timing_blocks(answer.timing, Names(*names), detectable=least)
+        blocks += timing_blocks(answer.timing, *names, detectable=least)
     return blocks
 
 

@@ -13,13 +13,7 @@ from astra_tui.present.checks import diagnostics_blocks, failures_blocks, open_c
 from astra_tui.present.numbers import dimensions, pluralised
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.plots import counters_figure, roofline_figure
-from astra_tui.present.timing import (
-    Names,
-    cold_table,
-    other_tables,
-    shipped_blocks,
-    timing_blocks,
-)
+from astra_tui.present.timing import shipped_blocks, timing_blocks
 from astra_tui.present.words import timing_verdict
 from astra_tui.sessions.summary import COUNTERS
 
@@ -47,8 +41,7 @@ def times(facts: Facts) -> list[doc.Block] | None:
         told = f"Nothing was measured again at the end: {why}. Each round has its own."
         blocks += doc.paragraphs(told)
     for final in facts.finals:
-        names = Names(final.beside, "Best", final.beside, "best")
-        blocks += timing_blocks(final.timing, names, facts.marks)
+        blocks += timing_blocks(final.timing, final.beside, "Best", facts.marks)
     if facts.best.shipped is not None:
         blocks += shipped_blocks(facts.best.shipped)
     return blocks + roofline_figure(facts)
@@ -56,13 +49,12 @@ def times(facts: Facts) -> list[doc.Block] | None:
 
 def round_timing(facts: Facts, timing: Timing) -> doc.Details:
     """The timing of a candidate that is no final one, folded away."""
-    base = "itself" if timing.base == timing.candidate else short(timing.base)
-    names = Names(base, short(timing.candidate), "before", "candidate")
-    title = f"Times of {names.candidate} against {base}"
-    cold = cold_table(timing, f"{title}: paired, cold (decides)", names, facts.marks)
+    base, candidate = short(timing.base), short(timing.candidate)
+    against = "itself" if base == candidate else base
     workloads = pluralised(len(timing.workloads), "workload")
-    summary = f"{title}: {timing_verdict(timing).words}, {workloads}"
-    return doc.Details(summary, [cold, *other_tables(timing, title, names)])
+    told = f"{timing_verdict(timing).words}, {workloads}"
+    times = timing_blocks(timing, base, candidate, facts.marks)
+    return doc.Details(f"Times of {candidate} against {against}: {told}", times)
 
 
 def caveats(facts: Facts) -> list[doc.Block] | None:

@@ -23,9 +23,9 @@ class ProfilePane(Pane):
         "for every counter. Moved in vain are bytes that a line moves although an earlier line, "
         "launch or iteration did, and what L2 reads that no one asks for; blocks that load the "
         "same are not meant. Occupancy is resident warps over what one SM can hold.\n\n"
-        "On a GPU, ratios are old time over new with their 95 % interval. Cold decides, the "
-        "paper's protocol stands next to it, and the bar is the share of the floor: the time of a "
-        "copy of the same bytes. CAVEATS says that something spoils the measurement. "
+        "On a GPU, ratios are old time over new with their 95 % interval. Cold decides; warm and "
+        "the paper's protocol, launches included, stand below it. The share of the floor is of the "
+        "time of a copy of the same bytes. Caveats say what spoils a measurement. "
         "Hardware counters are those of ncu, whose own durations are no times."
     )
 
