@@ -152,7 +152,7 @@ def costs_blocks(sides: Sides, timed: Timing | None = None, note: str = "") -> l
         missing = "the tasks differ" if first and second else "not both have a profile"
         counted = doc.paragraphs(f"No counters to compare: {missing}.")
     else:
-        counted = [counted_table(("", *LETTERS, "change"), first, second)]
+        counted = [counted_table(LETTERS, [((), first, second)])]
     own = "Times that the sessions have, each against another version in a run of its own"
     return [
         *doc.sections({"Counted by the emulator, over all workloads": counted}),

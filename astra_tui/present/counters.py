@@ -8,41 +8,33 @@ from dataclasses import dataclass, replace
 
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
-from astra_tui.model.counters import ComparedCounter, Counters, LaunchCounters, NcuReport, Place
+from astra_tui.model.counters import DURATION, ComparedCounter, Counters, Metric, NcuReport, Place
 from astra_tui.model.findings import Finding
 from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic, wasted_traffic
-from astra_tui.model.verdict import Profile
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, decimal, dimensions, percent, pluralised
 from astra_tui.present.tones import Phrase, Tone
 
-COUNTED = (
-    "sectors", "requests", "warp_instructions", "shared_requests", "bank_conflicts", "barriers",
-)  # fmt: skip
-"""The counters that are shown of a version."""
-
-
-def totals(profile: Profile) -> dict[str, int]:
-    """These counters, each added up over the workloads."""
-    return {name: profile.total(name) for name in COUNTED}
+Counted = Mapping[str, int]
 
 
 def counted_table(
-    columns: Sequence[str],
-    before: Mapping[str, int] | None,
-    now: Mapping[str, int],
-    of: str | None = None,
+    names: tuple[str, str],
+    counts: Sequence[tuple[tuple[str, ...], Counted | None, Counted]],
+    caption: str = "",
 ) -> doc.Table:
-    """Counters of two versions and how each changed; of the later one alone, where there is no
-    other. `of` names the rows as `doc.place` does: a workload, or "" for all of them together.
+    """Counters of two versions and how each changed, of a workload or, where nothing names one, of
+    all together; of the later version alone, where there is no other.
     """
     rows: list[doc.Row] = []
-    for name, value in now.items():
-        was = before[name] if before is not None else None
-        change = doc.changed(was, value) if was is not None else None
-        rows.append((name.replace("_", " "), was, value, change))
-    anchors = tuple(doc.place((of,), name) for name in now) if of is not None else ()
-    return doc.table(columns, rows, anchors=anchors).without_empty_columns()
+    for of, before, now in counts:
+        for name, value in now.items():
+            was = before[name] if before is not None else None
+            change = doc.changed(was, value) if was is not None else None
+            rows.append((name.replace("_", " "), " ".join(of), was, value, change))
+    places = tuple(doc.place(of, name) for of, _, now in counts for name in now)
+    columns = ("counter", "workload", *names, "change")
+    return doc.table(columns, rows, caption, places=places).without_empty_columns()
 
 
 # -- a source, line by line ------------------------------------------------------------------------
@@ -236,28 +228,32 @@ def _cells(counters: Counters) -> dict[Place, _Cells]:
 
 # -- a GPU's own -----------------------------------------------------------------------------------
 
-_HEADLINE = {
-    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM throughput",
-    "lts__t_sector_hit_rate.pct": "L2 hits",
-    "l1tex__t_sector_hit_rate.pct": "L1 hits",
-    "sm__warps_active.avg.pct_of_peak_sustained_active": "active warps",
-}
-"""What a report shows of the metrics; the JSON has all of them."""
-
 
 def hardware_blocks(report: NcuReport, file: str = "") -> list[doc.Block]:
-    """How many counters ncu read, or why none, and the most telling ones; never its durations."""
-    launches = (f"{launch.kernel}: {', '.join(_headline(launch))}" for launch in report.launches)
-    head = f"{file}: " * bool(file) + f"hardware counters: {report.outcome}"
-    return [doc.Entry((head,), doc.paragraphs(report.remedy, *launches))]
+    """Every counter of every launch with its unit, or why there are none; never its durations."""
+    by = f", by ncu {report.version}" if report.version else ""
+    head = f"{file}: " * bool(file) + f"hardware counters: {report.outcome}{by}"
+    told = doc.Badge(head, Tone.PLAIN if report.available else Tone.CAUTION)
+    blocks = doc.paragraphs(report.remedy)
+    for launch in report.launches:
+        size = (" x ".join(count(n) for n in each) for each in (launch.grid, launch.block))
+        values = {n: m for n, m in launch.metrics.items() if n != DURATION}
+        places = tuple(doc.place((launch.kernel, report.workload), name) for name in values)
+        rows = ((name, metric_words(m)) for name, m in values.items())
+        title = f"{launch.kernel}, {' blocks of '.join(size)} threads"
+        blocks.append(doc.table(("", ""), rows, title, places=places))
+        if launch.excess_shared_wavefronts is not None:
+            lost = "passes over shared memory lost to bank conflicts"
+            blocks += doc.paragraphs(f"{launch.excess_shared_wavefronts:,.0f} {lost}")
+        for name, why in launch.missing.items():
+            blocks += doc.paragraphs((doc.Badge(f"not read: {name}: {why}", Tone.CAUTION),))
+    return [doc.Entry((told,), blocks)]
 
 
-def _headline(launch: LaunchCounters) -> Iterator[str]:
-    for name, label in _HEADLINE.items():
-        if name in launch.metrics:
-            yield f"{label} {percent(launch.metrics[name].value / 100, 1)}"
-    if launch.excess_shared_wavefronts is not None:
-        yield f"{launch.excess_shared_wavefronts:,.0f} passes lost to bank conflicts"
+def metric_words(metric: Metric) -> str:
+    """A value with its unit, as in "1,234,567 byte" or "50.25 %"."""
+    digits = ",.0f" if 1000 <= abs(metric.value) < 1e15 else ".4g"
+    return f"{metric.value:{digits}} {metric.unit}".rstrip()
 
 
 def compared_blocks(
@@ -266,7 +262,6 @@ def compared_blocks(
     """The emulator's counters against the GPU's, with what lies between; or why there are none."""
     if not report.available:
         return hardware_blocks(report, file)
-    version = f" by ncu {report.version}" if report.version else ""
     rows: list[doc.Row] = []
     for c in counters:
         read: doc.Row = (None, None, "not read by ncu")
@@ -277,5 +272,6 @@ def compared_blocks(
     columns = ("", "emulator", "GPU", "difference", "")
     missing = {name: why for launch in report.launches for name, why in launch.missing.items()}
     told = doc.paragraphs(*(f"{name}: {why}" for name, why in missing.items()))
+    version = f" by ncu {report.version}" if report.version else ""
     title = f"{file}: the GPU's own counters{version}, in the same case"
     return doc.sections({title: [doc.table(columns, rows), *told]})

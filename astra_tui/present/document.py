@@ -148,14 +148,16 @@ def items(*texts: str | Line) -> list[Block]:
 class Table(msgspec.Struct, frozen=True):
     """Rows of cells, of which the first is the row's header; see `table`.
 
-    Where no column has a name, there is no row of names. `anchors` names rows that links lead to.
-    So many columns at the end as `optional` says are left out of lines that have no room for them.
+    Where no column has a name, there is no row of names. `anchors` names rows that links lead to,
+    `places` rows of numbers that a plan may cite: see `place`. So many columns at the end as
+    `optional` says are left out of lines that have no room for them.
     """
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Line, ...], ...]
     anchors: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
     optional: int = 0
 
     @property
@@ -194,11 +196,12 @@ def table(
     caption: str = "",
     *,
     anchors: tuple[str, ...] = (),
+    places: tuple[str, ...] = (),
     optional: int = 0,
 ) -> Table:
     """A table of such cells."""
     made = tuple(tuple(map(_cell, row)) for row in rows)
-    return Table(caption, tuple(columns), made, anchors, optional)
+    return Table(caption, tuple(columns), made, anchors, places, optional)
 
 
 def _cell(cell: Cell) -> Line:

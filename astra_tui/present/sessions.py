@@ -16,7 +16,7 @@ from astra_tui.model.verdict import Outcome
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
-from astra_tui.present.counters import counted_table, hardware_blocks, totals
+from astra_tui.present.counters import counted_table, hardware_blocks
 from astra_tui.present.timing import portfolio_blocks, shipped_blocks, timing_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
@@ -27,7 +27,7 @@ from astra_tui.sessions.study import (
     WorkloadMeans,
     over_tasks,
 )
-from astra_tui.sessions.summary import final_timings
+from astra_tui.sessions.summary import counter_totals, final_timings
 from astra_tui.sessions.wire import Welcome
 
 # -- one -------------------------------------------------------------------------------------------
@@ -67,8 +67,8 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
     before, after = baseline.profile, best.profile
     if before is not None and after is not None and before.workloads and after.workloads:
         no_time = "counted by the emulator, which gives no time and no speedup"
-        columns = ("", "baseline", "best", "change")
-        counted = counted_table(columns, totals(before), totals(after))
+        counts = [((), counter_totals(before), counter_totals(after))]
+        counted = counted_table(("baseline", "best"), counts)
         parts["Counters"] = [counted, *doc.paragraphs(no_time)]
     return [doc.pairs(facts), *doc.sections(parts)]
 

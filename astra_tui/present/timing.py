@@ -85,13 +85,12 @@ def timing_blocks(
     *,
     detectable: float | None = None,
     by_paper: bool = False,
-    cited: bool = False,
 ) -> list[doc.Block]:
     """A pair, called by these names: its verdict, times by all protocols, energy, every reason.
 
     `marks` are of a document that explains caveats elsewhere. `detectable` is the smallest
     difference that this measurement could tell, as a fraction. By the paper's protocol alone there
-    is no verdict. Where a plan may cite the numbers, rows are named as `doc.place` does.
+    is no verdict.
     """
     marks = marks or CaveatMarks.of_timing(timing.workloads)
     base = "itself" if timing.base == timing.candidate else base
@@ -104,7 +103,7 @@ def timing_blocks(
         least = f"Differences down to {percent(detectable, 2)} can be told apart here."
     protocols = ("paper",) if by_paper else _PROTOCOLS
     caption = title if by_paper else f"{title}: {_DECIDES} decides"
-    table = times_table(timing.workloads, marks, caption, protocols, of=timing, cited=cited)
+    table = times_table(timing.workloads, marks, caption, protocols, of=timing)
     return [
         *doc.paragraphs(
             (*verdict, doc.Strong(title), f" ({_circumstances(timing)})"),
@@ -158,7 +157,6 @@ def times_table(
     protocols: Iterable[str] = _PROTOCOLS,
     *,
     of: Timing | None = None,
-    cited: bool = False,
 ) -> doc.Table:
     """A row for each workload and protocol, and for the means over those `of` a timing; times in
     microseconds. Where there is no room, a line leaves the last columns out.
@@ -174,8 +172,7 @@ def times_table(
         if of is not None and found:
             rows.append(_mean_row(of, protocol, [pair.speedup.value for _, pair in found]))
             places.append("")
-    anchors = tuple(places) if cited else ()
-    made = doc.table(_COLUMNS, rows, caption, anchors=anchors, optional=5)
+    made = doc.table(_COLUMNS, rows, caption, places=tuple(places), optional=5)
     return made.without_empty_columns()
 
 

@@ -146,7 +146,7 @@ class Page:
     def __init__(self, width: int):
         self.width = max(width, 8)
         self.lines: list[Line] = []
-        self.anchors: dict[str, int] = {}
+        self.places: dict[str, int] = {}
         """The last line of each row of a table that has a name."""
 
     def blank(self) -> None:
@@ -213,6 +213,7 @@ class Page:
         that would be in the middle of numbers, the row's cells follow each other by name.
         """
         if block.caption:
+            self.blank()
             self.line(Span(" " * indent), span(block.caption, Tone.TITLE))
         names = [(doc.Badge(name, Tone.DIM),) for name in block.columns]
         named = any(block.columns)
@@ -227,8 +228,8 @@ class Page:
                 self._row([first, *row[1:]], widths, numeric, indent)
             elif at:
                 self._cells_by_name(rows[0], [first, *row[1:]], indent)
-            if block.anchors and at >= named:
-                self.anchors.setdefault(block.anchors[at - named], len(self.lines) - 1)
+            if block.places and at >= named:
+                self.places.setdefault(block.places[at - named], len(self.lines) - 1)
 
     def _row(
         self, row: Sequence[Line], widths: Sequence[int], numeric: frozenset[int], indent: int

@@ -6,11 +6,11 @@ from astra_tui.model.check import CheckVerdict
 from astra_tui.model.digest import short
 from astra_tui.model.state import CandidateState
 from astra_tui.model.timing import Timing
-from astra_tui.model.verdict import Profile
 from astra_tui.present import document as doc
 from astra_tui.present import numbers
 from astra_tui.present.checks import diagnostics_blocks, failures_blocks, open_conditions_blocks
 from astra_tui.present.numbers import dimensions, pluralised
+from astra_tui.present.profile import cost_blocks
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.plots import counters_figure, roofline_figure
 from astra_tui.present.timing import shipped_blocks, timing_blocks
@@ -104,7 +104,6 @@ _COUNTED = (
     "hardware's, instructions are PTX instructions once a warp and order versions only. Less is "
     "better."
 )
-_MOST_WASTED = 8
 
 
 def counters(facts: Facts) -> list[doc.Block] | None:
@@ -129,60 +128,8 @@ def counters(facts: Facts) -> list[doc.Block] | None:
     ]
     before, after = facts.baseline.profile, facts.best.profile
     if before is not None and after is not None and after.workloads:
-        blocks.append(_workloads(before, after))
-        blocks += _wasted(before, "baseline") + _wasted(after, "best")
-        blocks += _resources(after)
+        blocks += cost_blocks(before, after, ("baseline", "best"))
     return blocks
-
-
-def _workloads(before: Profile, after: Profile) -> doc.Table:
-    old = {w.workload: w for w in before.workloads}
-    rows: list[list[doc.Cell]] = []
-    for new in after.workloads:
-        was = old.get(new.workload)
-        cells: list[doc.Cell] = [new.workload, dimensions(new.dims)]
-        for name in ("sectors", "requests", "warp_instructions"):
-            value = int(getattr(new.counters, name))
-            first = int(getattr(was.counters, name)) if was else 0
-            cells += [first if was else None, value, doc.changed(first, value)]
-        rows.append(cells)
-    columns = (
-        "workload", "counted at", "sectors before", "after", "change", "requests before", "after",
-        "change", "instructions before", "after", "change",
-    )  # fmt: skip
-    return doc.table(columns, rows, "Baseline (before) and best (after), per workload")
-
-
-def _wasted(profile: Profile, name: str) -> list[doc.Block]:
-    """What one version moves in vain."""
-    if not any(w.traffic for w in profile.workloads):
-        return []
-    found = profile.wasted
-    if not found:
-        return doc.paragraphs(f"The {name} moves nothing in vain.")
-    listed = doc.first([r.describe() for r in found], _MOST_WASTED)
-    return [*doc.paragraphs(f"What the {name} moves in vain:"), *doc.items(*listed)]
-
-
-def _resources(profile: Profile) -> list[doc.Block]:
-    """Launches and kernels of the best."""
-    launches = [
-        (w.workload, ", ".join(w.kernels), w.blocks, w.threads,
-         doc.number(w.counters.sector_efficiency, numbers.percent))
-        for w in profile.workloads
-    ]  # fmt: skip
-    columns = ("workload", "kernels", "blocks", "threads a block", "asked for of moved bytes")
-    blocks: list[doc.Block] = [doc.table(columns, launches, "Launches of the best")]
-    if profile.kernels:
-        kernels = [
-            (doc.Code(k.kernel), k.registers, k.spill_bytes, k.shared_bytes,
-             doc.number(k.occupancy, numbers.percent))
-            for k in profile.kernels
-        ]  # fmt: skip
-        columns = ("kernel", "registers", "spilled bytes", "shared bytes", "occupancy")
-        blocks.append(doc.table(columns, kernels, "Kernels of the best"))
-    missing = (f"Not told: {what}: {why}." for what, why in profile.missing.items())
-    return [*blocks, *doc.paragraphs(*missing)]
 
 
 # -- tests -----------------------------------------------------------------------------------------
