@@ -228,6 +228,14 @@ def _cells(counters: Counters) -> dict[Place, _Cells]:
 
 # -- a GPU's own -----------------------------------------------------------------------------------
 
+_MEANINGS = {
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM throughput",
+    "lts__t_sector_hit_rate.pct": "L2 hits",
+    "l1tex__t_sector_hit_rate.pct": "L1 hits",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "active warps",
+}
+"""The most telling metrics of ncu in words."""
+
 
 def hardware_blocks(report: NcuReport, file: str = "") -> list[doc.Block]:
     """Every counter of every launch with its unit, or why there are none; never its durations."""
@@ -239,9 +247,9 @@ def hardware_blocks(report: NcuReport, file: str = "") -> list[doc.Block]:
         size = (" x ".join(count(n) for n in each) for each in (launch.grid, launch.block))
         values = {n: m for n, m in launch.metrics.items() if n != DURATION}
         places = tuple(doc.place((launch.kernel, report.workload), name) for name in values)
-        rows = ((name, metric_words(m)) for name, m in values.items())
+        rows = ((name, metric_words(m), _MEANINGS.get(name)) for name, m in values.items())
         title = f"{launch.kernel}, {' blocks of '.join(size)} threads"
-        blocks.append(doc.table(("", ""), rows, title, places=places))
+        blocks.append(doc.table(("", "", ""), rows, title, places=places))
         if launch.excess_shared_wavefronts is not None:
             lost = "passes over shared memory lost to bank conflicts"
             blocks += doc.paragraphs(f"{launch.excess_shared_wavefronts:,.0f} {lost}")

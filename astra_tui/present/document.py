@@ -212,9 +212,10 @@ def _cell(cell: Cell) -> Line:
     return (cell,) if cell is not None and cell != "" else ()
 
 
-def pairs(rows: Mapping[str, str | Line]) -> Table:
+def pairs(rows: Mapping[str, Cell], caption: str = "") -> Table:
     """Names and values, one a line; those without a value are left out."""
-    return table(("", ""), ((name, value) for name, value in rows.items() if value))
+    names = ("what", "value") if caption else ("", "")
+    return table(names, ((name, value) for name, value in rows.items() if value), caption)
 
 
 def place(of: tuple[str, ...], *metrics: str) -> str:

@@ -17,7 +17,7 @@ from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks
-from astra_tui.present.timing import portfolio_blocks, shipped_blocks, timing_blocks
+from astra_tui.present.timing import portfolio_blocks, shipped_blocks, speedup_told, timing_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.sessions.study import (
@@ -33,27 +33,47 @@ from astra_tui.sessions.wire import Welcome
 # -- one -------------------------------------------------------------------------------------------
 
 
-def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
-    """What ran where, why it ended, and how good the best is."""
+def result_facts(state: SessionState) -> dict[str, doc.Cell]:
+    """What ran where, why it ended, how good the best is, and how far that may be believed."""
     opened, closed, gpu = state.opened, state.closed, state.device.gpu if state.device else None
     assert opened is not None
-    baseline, best = state.candidate(opened.baseline), state.candidate(state.best)
-    measured = baseline.profile is not None or final_timings(state)
-    told: doc.Line = ()
-    if measured:
-        told = ("the baseline: no candidate was correct and better",)
-        if best.hash != baseline.hash:
-            told = (doc.Code(short(best.hash)), f"  (sources/{short(best.hash)}.cu)")
-    facts: dict[str, str | doc.Line] = {
+    facts: dict[str, doc.Cell] = {
         "task": opened.settings.task,
         "team": words.team_words(opened.settings),
         "device": words.device_words(state.device_name, gpu),
-        "session": str(folder),
+        "rounds": sum(r.number > 0 for r in state.rounds),
         "ended": f"{closed.reason.words} ({closed.message})" if closed else "",
-        "best": told,
     }
-    if not measured:
-        return [doc.pairs(facts)]
+    best, finals = state.candidate(state.best), final_timings(state)
+    if best.hash == opened.baseline:
+        is_judged = best.profile is not None or finals
+        facts["best"] = "the baseline: no candidate was correct and better" if is_judged else ""
+    else:
+        facts["best"] = doc.Code(short(best.hash)), f"  (sources/{short(best.hash)}.cu)"
+    facts |= {f"against {final.beside}": speedup_told(final.timing) for final in finals}
+    decided = [t.timing for t in best.timings if t.timing.base != best.hash]
+    if decided and not finals:
+        over = ", over the version that it started from; it was not measured again at the end"
+        facts["in its round"] = *speedup_told(decided[-1]), over
+    elif not decided:
+        facts["counted"] = doc.badge(words.best_of(state))
+    if best.shipped is not None:
+        facts["shipped"] = doc.badge(words.shipped_words(best.shipped))
+    measured = [w for t in [f.timing for f in finals] or decided for w in t.workloads]
+    if measured:
+        doubted, void = sum(bool(w.caveats) for w in measured), sum(w.invalidated for w in measured)
+        raised = f"about {doubted} of {numbers.pluralised(len(measured), 'measurement')}"
+        facts["caveats"] = raised + (f", and {void} of them decide nothing" if void else "")
+    return facts
+
+
+def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
+    """The result of a session, then what speaks for it."""
+    assert state.opened is not None
+    baseline, best = state.candidate(state.opened.baseline), state.candidate(state.best)
+    result = doc.pairs({**result_facts(state), "session": str(folder)})
+    if baseline.profile is None and not final_timings(state):
+        return [result]
     hardware = hardware_blocks(best.hardware) if best.hardware is not None else []
     parts = {
         "Portfolio by device": portfolio_blocks(state),
@@ -70,7 +90,7 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
         counts = [((), counter_totals(before), counter_totals(after))]
         counted = counted_table(("baseline", "best"), counts)
         parts["Counters"] = [counted, *doc.paragraphs(no_time)]
-    return [doc.pairs(facts), *doc.sections(parts)]
+    return [result, *doc.sections(parts)]
 
 
 # -- lists -----------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_what_a_tool_finds_goes_back_to_the_coding_agent(task: KernelTask, tmp_p
     assert report.best.hardware == state.candidate(second).hardware
     shown = "\n".join(text_lines(result_blocks(state, tmp_path)))
     assert "\nTools\nmemcheck, racecheck, initcheck, synccheck: nothing found in" in shown
-    assert "L2 hits 50.2 %" in shown
+    assert "50.25 %  L2 hits" in shown
 
 
 def _counters_are_read(session: Session, ncu: Path, best: str) -> None:
