@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NoReturn, TextIO
 
 from rich.cells import cell_len
@@ -15,8 +17,8 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from astra_tui.model.hunks import unified_diff
-from astra_tui.model.visible import can_act
+from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
+from astra_tui.model.visible import can_act, visible_line
 from astra_tui.present import document as doc
 from astra_tui.present.tones import Phrase, Tone
 
@@ -44,7 +46,7 @@ class _Console(Console):
 def console(file: TextIO | None = None) -> Console:
     """A console that obeys NO_COLOR and reads no markup; a pipe gets lines of any length."""
     file = file or sys.stdout
-    columns, lines = shutil.get_terminal_size()
+    columns, lines = _terminal_size(file)
     # Without a height, rich takes every dumb terminal to be 80 columns wide.
     return _Console(
         file=file,
@@ -55,6 +57,15 @@ def console(file: TextIO | None = None) -> Console:
         markup=False,
         emoji=False,
     )
+
+
+def _terminal_size(file: TextIO) -> os.terminal_size:
+    """That of the terminal that a file is, unless COLUMNS says otherwise."""
+    with suppress(OSError):
+        found = os.get_terminal_size(file.fileno())
+        if found.columns and not os.environ.get("COLUMNS"):
+            return found
+    return shutil.get_terminal_size()
 
 
 def live_console() -> Console:
@@ -111,8 +122,8 @@ def print_blocks(blocks: Sequence[doc.Block], out: Console | None = None, indent
                 for row in text.split("\n"):
                     _print_line(out, (row,), indent)
             case doc.Diff():
-                diff = unified_diff(block.old, block.new, block.old_name, block.new_name)
-                out.print("\n" + (doc.visible(diff) or "the sources are the same"))
+                columns = out.width if out.file.isatty() else 0
+                out.print("\n" + (diff_text(block, columns) or "the sources are the same"))
 
 
 def text_lines(blocks: Sequence[doc.Block], indent: int = 0) -> list[str]:
@@ -120,6 +131,39 @@ def text_lines(blocks: Sequence[doc.Block], indent: int = 0) -> list[str]:
     text = io.StringIO()
     print_blocks(blocks, console(text), indent)
     return text.getvalue().splitlines()
+
+
+def diff_text(block: doc.Diff, columns: int = 0) -> str:
+    """A diff with its hunks numbered from 1, every line made visible as the screen does.
+
+    Nothing in the texts can look like a line of the diff's own: only a line feed ends a line, all
+    of a line stands right of its mark, and so does the rest of one that is wider than `columns`,
+    which a terminal would begin at the left edge. Outside of ASCII all characters are written out.
+    """
+    number = 0
+    lines = [f"--- {doc.visible(block.old_name)}", f"+++ {doc.visible(block.new_name)}"]
+    for mark, text in diff_lines(block.old, block.new):
+        if mark == HEADER:
+            number += 1
+            lines.append(f"@@{text.rstrip()}  (hunk {number})")
+            continue
+        shown = visible_line(text.removesuffix("\n"), ()).text
+        lines += (sign + part for sign, part in _parts(mark, shown, columns))
+        if not text.endswith("\n"):
+            lines.append(NO_LINE_FEED)
+    return "\n".join(lines) if number else ""
+
+
+def _parts(mark: str, text: str, columns: int) -> Iterator[tuple[str, str]]:
+    """A line in pieces that fit, each after the line's mark, the further ones after `>` as well."""
+    most = max(columns - 4, 20)
+    if not text.isascii():
+        most //= 2  # Some terminals give quotation marks two cells.
+    if not columns:
+        most = max(len(text), 1)
+    yield mark, text[:most]
+    for begin in range(most, len(text), most):
+        yield mark + "> ", text[begin : begin + most]
 
 
 def rich_table(block: doc.Table, width: int) -> RichTable:

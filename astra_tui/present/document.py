@@ -82,9 +82,10 @@ Line = tuple[Inline, ...]
 
 
 def phrases(line: Line) -> list[Phrase]:
-    """The texts of a line, each in its tone."""
+    """The texts of a line, each in its tone; a line feed in them begins no other line."""
     texts = (part if isinstance(part, str) else part.text for part in line)
-    return [Phrase(text, _tone(part)) for text, part in zip(texts, line, strict=True)]
+    shown = (text.replace("\n", " ") for text in texts)
+    return [Phrase(text, _tone(part)) for text, part in zip(shown, line, strict=True)]
 
 
 def _tone(part: Inline) -> Tone:

@@ -103,7 +103,7 @@ def _wrapped_paragraph(text: str, width: int) -> Iterator[str]:
 
 def toned(line: doc.Line) -> Line:
     """A line of a document, each part in its tone."""
-    return tuple(span(p.words.replace("\n", " "), p.tone, LONGEST) for p in doc.phrases(line))
+    return tuple(span(p.words, p.tone, LONGEST) for p in doc.phrases(line))
 
 
 def wrapped_line(line: Line, width: int) -> list[Line]:

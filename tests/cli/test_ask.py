@@ -20,8 +20,9 @@ from astra_tui.model.events import PlanProposed
 from astra_tui.model.fold import fold
 from astra_tui.model.plan import Citation, Observation
 from astra_tui.model.state import CandidateState
-from astra_tui.plain.question import describe_plan
+from astra_tui.plain.console import text_lines
 from astra_tui.plain.run import RunLines
+from astra_tui.present.plans import plan_blocks
 from tests.sessions.samples import (
     BASELINE,
     ENGINEER,
@@ -106,12 +107,12 @@ def test_nothing_is_kept_of_an_editor_that_wrote_nothing(
 
 def test_cited_numbers_stand_beside_what_was_measured() -> None:
     base = CandidateState(BASELINE, profile=profile(64))
-    shown = describe_plan(CITED, PLAYBOOK, base).splitlines()
+    shown = text_lines([plan_blocks(CITED, PLAYBOOK, base)])
     assert shown[2:6] == [
-        "  evidence:   64 requests",
-        "              requests: 64, as in the profile",
-        "              sectors: says 5,200; the profile has 64",
-        "  evidence:   so it is",
+        "  Evidence: 64 requests",
+        "    requests: 64, as in the profile",
+        "    sectors: says 5,200; the profile has 64",
+        "  Evidence: so it is",
     ]
 
 

@@ -16,7 +16,8 @@ from astra_tui.model.constraints import Compliance, Constraint, Judge, Origin, R
 from astra_tui.model.events import DecisionTaken, DiffReviewed, VerdictReached
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
-from astra_tui.plain.question import describe_rulings
+from astra_tui.plain.console import text_lines
+from astra_tui.present.plans import rulings_blocks
 from tests.engine.scripted import (
     ASK,
     AUTO,
@@ -106,7 +107,8 @@ def test_an_engineer_is_shown_what_is_broken_and_has_the_last_word(
         state = session.engine.state
         if question.gate is ApprovalGate.DIFF:
             proposal = state.round(1).proposals[0]
-            shown.append(describe_rulings(proposal.rulings(question.subject)))
+            rulings = rulings_blocks(proposal.rulings(question.subject))
+            shown.append("\n".join(text_lines(rulings)))
             policy = AutoPolicy(AUTO)
             refused = policy.answer(question, proposal.plan, state)
             assert refused is not None

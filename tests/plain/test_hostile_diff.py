@@ -11,10 +11,10 @@ from itertools import product
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.visible import can_act, visible_line
+from astra_tui.plain.console import diff_text
 from astra_tui.plain.output import visible
-from astra_tui.plain.question import describe_diff
+from astra_tui.present.document import Diff
 from astra_tui.tui.text.document import document_of
 from astra_tui.tui.widgets.diff.alignment import align
 from astra_tui.tui.widgets.diff.rows import CodeRow, DiffRows, HeaderRow
@@ -40,8 +40,7 @@ Changes = list[tuple[list[str], list[str]]]
 
 def in_lines(old: str, new: str, columns: int = 0) -> Changes:
     """What the gate in lines shows, read as a terminal draws it."""
-    question = Question("1.0.diff.0", ApprovalGate.DIFF, 1, 0, "n" * 64, base="o" * 64)
-    shown = visible(describe_diff(old, new, question, columns))  # `show` does this once more.
+    shown = visible(diff_text(Diff("o", "n", old, new), columns))  # The console does it again.
     assert not any(map(can_act, shown))
     found: Changes = []
     lines = shown.split("\n")[2:] if shown else []

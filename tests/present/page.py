@@ -119,6 +119,7 @@ def markdown_tables(text: str) -> list[ReadTable]:
     """The tables of a Markdown file; the bold line before each is its caption."""
     tables: list[ReadTable] = []
     last = ""
+    in_cell = False
     for token in markdown_tokens(text):
         if token.type == "table_open":
             tables.append(ReadTable(last))
@@ -126,9 +127,12 @@ def markdown_tables(text: str) -> list[ReadTable]:
             tables[-1].rows.append([])
         elif token.type in ("th_open", "td_open"):
             tables[-1].rows[-1].append(Cell())
+            in_cell = True
+        elif token.type in ("th_close", "td_close"):
+            in_cell = False
         elif token.type == "inline":
             last = plain_text(token)
-            if tables and tables[-1].rows and token.level >= 4:
+            if in_cell:
                 tables[-1].rows[-1][-1].text = last
     return tables
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,11 +25,14 @@ from astra_tui.model.approval import (
     reason_of,
 )
 from astra_tui.model.author import Author
+from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan, editable_text, read_edited_plan
 from astra_tui.model.state import SessionState
+from astra_tui.plain.console import console, print_blocks
 from astra_tui.plain.output import note
-from astra_tui.plain.question import describe_diff, describe_plan, describe_rulings
+from astra_tui.present.document import Block, Diff
+from astra_tui.present.plans import plan_blocks, rulings_blocks
 from astra_tui.sessions.client import (
     Edit,
     EngineClient,
@@ -44,14 +46,6 @@ from astra_tui.sessions.wire import MAX_QUESTIONS
 PLAN_KEYS = "[a]ccept, [e]dit, [r]eject REASON, [u]ndo, auto MODE, [d]etach, [q]uit"
 DIFF_KEYS = "[a]ccept, [h]unks 1,3, [e]dit, [r]eject REASON, [u]ndo, auto MODE, [d]etach, [q]uit"
 AUTO_HELP = "say auto low, medium, all or off, or how many to accept, such as auto 4"
-
-
-def terminal_columns() -> int:
-    """Columns of the terminal on stderr, or 0 where that is none."""
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns
-    except OSError:
-        return 0
 
 
 class NotUnderstood(UserError):
@@ -331,14 +325,15 @@ class Asking:
             round_ = self._state.round(question.round)
             proposal = round_.proposals[question.proposal]
             base = self._state.candidate(round_.base)
-            note(describe_plan(proposal.plan, proposal.author, base))
+            print_blocks([plan_blocks(proposal.plan, proposal.author, base)], console(sys.stderr))
             return proposal.plan
         source = read_blob(self._folder, question.subject)
         old = read_blob(self._folder, question.base)
-        note(describe_diff(old, source, question, terminal_columns()))
+        blocks: list[Block] = [Diff(short(question.base), short(question.subject), old, source)]
         proposal = self._state.round(question.round).proposals[question.proposal]
         if rulings := proposal.rulings(question.subject):
-            note(describe_rulings(rulings))
+            blocks += rulings_blocks(rulings)
+        print_blocks(blocks, console(sys.stderr))
         return source
 
     async def _read(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from astra_tui.model import events
-from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.ledger import ledger, score
-from astra_tui.model.plan import Observation
 from astra_tui.model.roles import Role
-from astra_tui.model.state import CandidateState, RoundState
+from astra_tui.model.state import RoundState
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.numbers import pluralised
+from astra_tui.present.plans import evidence_blocks, plan_blocks
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.measured import round_timing
 from astra_tui.present.report.plots import speedup_figure
-from astra_tui.present.tones import Tone
 from astra_tui.sessions.folder import read_blob
 
 _SHOWN_REASONS = 3
@@ -99,10 +97,8 @@ def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
     if chosen is None:
         return blocks
     base = facts.state.candidate(round_.base)
-    blocks += doc.items(
-        *map(_capitalised, words.selection_words(chosen)),
-        *(_evidence(observation, base) for observation in chosen.evidence),
-    )
+    blocks += doc.items(*map(_capitalised, words.selection_words(chosen)))
+    blocks += evidence_blocks(chosen.evidence, base)
     for one in chosen.measured:
         try:
             told: doc.Block = doc.Quote(_read(facts, one.answer))
@@ -122,10 +118,16 @@ def _analysis(given: events.AnalysisGiven) -> list[doc.Block]:
 
 
 def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
-    blocks: list[doc.Block] = [*_plan(facts, entry)]
+    base = facts.state.candidate(entry.round.base)
+    blocks: list[doc.Block] = [
+        plan_blocks(entry.plan, entry.proposal.author, base, entry.label),
+    ]
+    if entry.plan != entry.proposal.plan:
+        was = entry.proposal.plan.title
+        blocks += doc.paragraphs(f"The engineer edited it; it was proposed as: {was}")
     taken = facts.state.decisions_of(entry.round.number, entry.proposal.index)
     blocks += doc.items(*(_capitalised(words.decision_words(each)) for each in taken))
-    blocks += [*_attempts(entry), *_verdict(entry), _prediction(facts, entry)]
+    blocks += [*_attempts(entry), *_verdict(entry), *_measured(entry)]
     if entry.candidate is not None:
         for analysis in entry.candidate.analyses:
             if analysis.role != Role.PROFILING:  # The round that stands on it begins with it.
@@ -133,29 +135,6 @@ def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
         own = [t.timing for t in entry.candidate.timings if not t.final]
         blocks += [round_timing(facts, timing) for timing in own]
     return blocks
-
-
-def _plan(facts: Facts, entry: ReportedProposal) -> tuple[doc.Block, ...]:
-    proposal, plan = entry.proposal, entry.plan
-    head = f", {words.plan_words(plan, proposal.author.describe())}"
-    if plan != proposal.plan:
-        head += f". The engineer edited it; it was proposed as: {proposal.plan.title}"
-    base = facts.state.candidate(entry.round.base)
-    body: list[doc.Line] = [(doc.Strong("Bottleneck: "), plan.bottleneck)]
-    body += [_evidence(observation, base) for observation in plan.observations]
-    body.append((doc.Strong("Change: "), plan.change))
-    title = doc.Strong(f"Plan {entry.label}: "), plan.title, head, "."
-    return doc.Paragraph(title), doc.Items(tuple(body))
-
-
-def _evidence(observation: Observation, base: CandidateState) -> doc.Line:
-    found = check_citations(observation, base)
-    told: doc.Line = (doc.Strong("Evidence: "), observation.sentence)
-    wrong = [r.describe() for r in found if r.standing is not CitationStatus.AGREES]
-    if wrong:
-        doubt = doc.Badge("not as in the profile", Tone.CAUTION)
-        return *told, " ", doubt, f" {'; '.join(wrong)}"
-    return (*told, " ", doc.Badge("as in the profile", Tone.GOOD)) if found else told
 
 
 def _attempts(entry: ReportedProposal) -> list[doc.Block]:
@@ -184,19 +163,13 @@ def _verdict(entry: ReportedProposal) -> list[doc.Block]:
     return blocks
 
 
-def _prediction(facts: Facts, entry: ReportedProposal) -> doc.Table:
-    predicted = entry.plan.prediction
-    found = score(predicted, entry.proposal.comparison)
-    told = doc.badge(words.score_words(found)) if found else "not measured"
-    less = doc.Number(predicted.counter_ratio - 1, numbers.change(predicted.counter_ratio))
-    rows: list[doc.Row] = [(predicted.counter.value.replace("_", " "), less, told)]
-    if facts.timings:
-        speedup = doc.speedup_line(entry.proposal.speedup)
-        ends = [doc.number(end, numbers.ratio) for end in predicted.speedup or ()]
-        bounds: doc.Line = (ends[0], " to ", ends[1]) if ends else ()
-        rows.append(("speedup", bounds, speedup or "not measured"))
-    columns = ("what", "predicted", "measured")
-    return doc.table(columns, rows, f"Prediction of round {entry.label}")
+def _measured(entry: ReportedProposal) -> list[doc.Block]:
+    """What came of the prediction."""
+    found = score(entry.plan.prediction, entry.proposal.comparison)
+    told: doc.Line = (doc.badge(words.score_words(found)),) if found else ()
+    if entry.proposal.speedup is not None:
+        told += ("; " * bool(told) + "speedup ", *doc.speedup_line(entry.proposal.speedup))
+    return doc.paragraphs((doc.Strong("Measured: "), *(told or ("nothing",)), "."))
 
 
 def predictions(facts: Facts) -> list[doc.Block]:
