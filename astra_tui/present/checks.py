@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from astra_tui.model.check import (
     OPEN_CONDITION_HINT,
-    CaseOutcome,
     CaseResult,
     CheckReport,
     CheckVerdict,
@@ -19,7 +18,9 @@ from astra_tui.model.check import (
     OutputError,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
+from astra_tui.model.digest import short
 from astra_tui.model.findings import SanitizerReport, sanitizer_words
+from astra_tui.model.state import CandidateState
 from astra_tui.model.values import Values
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, decimal, dimensions, pluralised, seconds, significant
@@ -69,15 +70,21 @@ def check_blocks(
 
     `shown` is how the source is named here, `text` its content, `again` the command that checks it.
     """
-    lines = text.split("\n")
+    parts = reasons_blocks(report, text.split("\n"), again, verbose=verbose)
+    verdict = doc.Badge(words_of(report.verdict).upper(), tone_of(report.verdict))
+    return [doc.Entry((verdict, f" {report.task} {shown}"), parts)]
+
+
+def reasons_blocks(
+    report: CheckReport, lines: _Text = (), again: str = "", *, verbose: bool = False
+) -> list[doc.Block]:
+    """What a verdict rests on, and each failure with its place."""
     passed = report.verdict is CheckVerdict.PASSED
     compiled = report.verdict is not CheckVerdict.COMPILE_ERROR
     message = f"{report.message}; " if compiled else ""
+    on = ", ".join(filter(None, (report.device, report.compiler, seconds(report.seconds))))
     drawn = f"some cases are drawn by a seed; the same check again: {again}"
-    parts = doc.paragraphs(
-        f"{message}on {report.device}, {report.compiler}, {seconds(report.seconds)}",
-        drawn if compiled and again and report.seed else "",
-    )
+    parts = doc.paragraphs(f"{message}on {on}", drawn if compiled and again and report.seed else "")
     parts += diagnostics_blocks(report.diagnostics[: 3 if passed else None])
     if verbose:
         parts.append(_all_cases(report.cases))
@@ -88,10 +95,34 @@ def check_blocks(
     parts += doc.paragraphs(*_remarks(report))
     if report.verdict is CheckVerdict.INCONCLUSIVE:
         parts += open_conditions_blocks(report.open_conditions, lines)
-    if passed:
-        parts += doc.paragraphs(*_evidence(report))
-    verdict = doc.Badge(words_of(report.verdict).upper(), tone_of(report.verdict))
-    return [doc.Entry((verdict, f" {report.task} {shown}"), parts)]
+    return parts + doc.paragraphs(*_evidence(report)) if passed else parts
+
+
+def check_of(version: CandidateState, device: str) -> CheckReport | None:
+    """The check of a session's candidate as a check of a source alone; None where there is none."""
+    found, compilation = version.check, version.compilation
+    if found is None:
+        return None
+    return CheckReport(
+        task="",
+        task_hash="",
+        source=short(version.hash),
+        source_hash=version.hash,
+        device=device,
+        compiler=compilation.compiler if compilation else "",
+        verdict=found.verdict,
+        message=found.message,
+        diagnostics=compilation.diagnostics if compilation else (),
+        cases=version.results,
+        properties=found.properties,
+        fakes=found.fakes,
+        counters=None,
+        seconds=found.seconds,
+        sanitizer=version.sanitizer,
+        conditions=found.open_conditions,
+        accepted=found.accepted,
+        full_size=found.full_size,
+    )
 
 
 def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:
@@ -197,13 +228,7 @@ def _evidence(report: CheckReport) -> Iterator[str]:
         result, output = worst
         where = f"{output.argument} in {result.case.id}"
         yield f"worst error: {decimal(output.error, 2)} of the bound ({where})"
-    if sizes := report.full_size:
-        names = ", ".join(r.workload for r in sizes)
-        run, blocks = sum(r.blocks_run for r in sizes), sum(r.blocks for r in sizes)
-        stored = "; every output byte is stored" if all(r.covered for r in sizes) else ""
-        ran = f"{count(run)} of {count(blocks)} blocks in full{stored}"
-        yield f"at their own sizes: {names} ({ran})"
-        yield from (f"{r.workload}: {r.reduced}" for r in sizes if r.reduced)
+    yield from (f"{r.workload} at its own size: {r.extent}" for r in report.full_size)
     if report.properties and all(p.bitwise for p in report.properties):
         names = ", ".join(dict.fromkeys(p.name for p in report.properties))
         yield f"bit for bit the same: {names}"
@@ -223,9 +248,8 @@ def _evidence(report: CheckReport) -> Iterator[str]:
 
 
 def _worst(report: CheckReport) -> tuple[CaseResult, OutputError] | None:
-    passed = (r for r in report.cases if r.outcome is CaseOutcome.PASSED)
-    found = [(result, worst) for result in passed if (worst := result.worst) is not None]
-    return max(found, key=lambda pair: pair[1].error, default=None)
+    found = [(result, worst) for result in report.cases if (worst := result.worst) is not None]
+    return max(found, key=lambda pair: pair[1].error / (pair[1].allowed or 1.0), default=None)
 
 
 def _conditions_words(report: CheckReport) -> str:
@@ -275,16 +299,42 @@ def _tool_findings(report: SanitizerReport, lines: _Text) -> Iterator[doc.Block]
 def reports_blocks(reports: Sequence[CheckReport]) -> list[doc.Block]:
     """One row for each source."""
     devices = dict.fromkeys(f"on {r.device}, {r.compiler}" for r in reports)
+    named = [(r.task, doc.Code(r.source.rpartition("/")[2]), r, len(r.cases)) for r in reports]
+    found = (
+        f"{task} {source.text}: {words}"
+        for task, source, r, _ in named
+        for words in sanitizer_words(r.sanitizer)
+    )
+    return [*doc.paragraphs(*devices), checks_table("task", named), *doc.paragraphs(*found)]
+
+
+def checks_table(
+    first: str, checks: Iterable[tuple[str, doc.Code, CheckReport, int]], caption: str = ""
+) -> doc.Table:
+    """A row for each check: what it is of, its source, and how many cases it was to have."""
     rows: list[doc.Row] = []
-    found: list[str] = []
-    for r in reports:
-        worst, name = _worst(r), r.source.rpartition("/")[2]
-        error = doc.number(worst[1].error, decimal, 2) if worst else None
-        time = doc.number(r.seconds, seconds)
-        rows.append((r.task, name, doc.badge(r.verdict), len(r.cases), error, time))
-        found += (f"{r.task} {name}: {words}" for words in sanitizer_words(r.sanitizer))
-    columns = "task", "source", "verdict", "cases", "error/bound", "time"
-    return [*doc.paragraphs(*devices), doc.table(columns, rows), *doc.paragraphs(*found)]
+    for name, source, r, cases in checks:
+        passed, worst = sum(c.outcome.ok for c in r.cases), _worst(r)
+        case, error = worst or (None, None)
+        bitwise, caught = (
+            sum(p.bitwise and p.ok for p in r.properties),
+            sum(f.caught for f in r.fakes),
+        )
+        row = (
+            name, source, doc.badge(r.verdict), f"{count(passed)} of {count(cases)}",
+            doc.number(error.error, decimal, 3) if error else None,
+            doc.number(error.allowed, decimal, 2) if error else None,
+            doc.number(r.seconds, seconds),
+            f"{bitwise} of {len(r.properties)} properties" if r.properties else None,
+            f"{caught} of {len(r.fakes)}" if r.fakes else None,
+            case.case.id if case else None,
+        )  # fmt: skip
+        rows.append(row)
+    columns = (
+        first, "source", "verdict", "cases passed", "worst error", "bound", "time", "bit for bit",
+        "fakes caught", "worst in case",
+    )  # fmt: skip
+    return doc.table(columns, rows, caption, optional=3).without_empty_columns()
 
 
 def _all_cases(results: Sequence[CaseResult]) -> doc.Table:

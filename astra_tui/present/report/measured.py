@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from astra_tui.model.check import CheckVerdict
 from astra_tui.model.digest import short
-from astra_tui.model.state import CandidateState
 from astra_tui.model.timing import Timing
 from astra_tui.present import document as doc
 from astra_tui.present import numbers
-from astra_tui.present.checks import diagnostics_blocks, failures_blocks, open_conditions_blocks
+from astra_tui.present.checks import check_of, checks_table, reasons_blocks
 from astra_tui.present.numbers import dimensions, pluralised
 from astra_tui.present.profile import cost_blocks
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.plots import counters_figure, roofline_figure
 from astra_tui.present.timing import shipped_blocks, timing_blocks
-from astra_tui.present.words import timing_verdict
+from astra_tui.present.words import timing_verdict, words_of
 from astra_tui.sessions.summary import COUNTERS
 
 _PROTOCOLS = (
@@ -134,7 +132,6 @@ def counters(facts: Facts) -> list[doc.Block] | None:
 
 # -- tests -----------------------------------------------------------------------------------------
 
-_MAX_DIAGNOSTICS = 20
 _COMPARED = (
     "Outputs are compared with a float64 reference. The worst error is a fraction of what is "
     "allowed there: above the bound the output is wrong. Fakes are outputs that no honest kernel "
@@ -143,7 +140,7 @@ _COMPARED = (
 
 
 def checks(facts: Facts) -> list[doc.Block]:
-    """A row for each version that was checked, under its first name, and the cases that failed."""
+    """A row for each version that was checked, under its first name, then what each rests on."""
     named = {facts.baseline.hash: "baseline"}
     for entry in facts.reported:
         for attempt in entry.proposal.attempts:
@@ -152,74 +149,14 @@ def checks(facts: Facts) -> list[doc.Block]:
     for final in facts.finals:
         named.setdefault(final.timing.base, final.beside)
     versions = [(name, facts.state.candidate(hash_)) for hash_, name in named.items()]
-    checked = [(name, version) for name, version in versions if version.check is not None]
+    device = facts.state.device_name
+    checked = [(n, v.cases, found) for n, v in versions if (found := check_of(v, device))]
     if not checked:
         return doc.paragraphs("Nothing was checked.")
-    columns = (
-        "version", "source", "verdict", "cases passed", "worst error", "bound", "in case",
-        "bit for bit", "fakes caught", "seconds",
-    )  # fmt: skip
-    rows = (_check_row(name, version) for name, version in checked)
-    blocks = [*doc.paragraphs(_COMPARED), doc.table(columns, rows, "Checks"), *_rulings(checked)]
-    return blocks + [d for name, version in checked for d in _failures(name, version)]
-
-
-def _check_row(name: str, version: CandidateState) -> doc.Row:
-    check = version.check
-    assert check is not None
-    passed = sum(r.outcome.ok for r in version.results)
-    worst = [(r, r.worst) for r in version.results if r.worst is not None]
-    case, error = max(worst, key=lambda w: w[1].error / (w[1].allowed or 1.0), default=(None, None))
-    bitwise = sum(p.ok and p.bitwise for p in check.properties)
-    caught = sum(f.caught for f in check.fakes)
-    return (
-        name,
-        doc.Code(short(version.hash)),
-        doc.badge(check.verdict),
-        f"{numbers.count(passed)} of {numbers.count(version.cases)}",
-        doc.number(error.error, numbers.decimal, 3) if error else None,
-        doc.number(error.allowed, numbers.decimal, 2) if error else None,
-        case.case.id if case else None,
-        f"{bitwise} of {len(check.properties)} properties" if check.properties else None,
-        f"{caught} of {len(check.fakes)}" if check.fakes else None,
-        doc.number(check.seconds, numbers.decimal),
+    rows = ((name, doc.Code(found.source), found, cases) for name, cases, found in checked)
+    table = checks_table("version", rows, "Checks")
+    reasons = (
+        doc.Details(f"{name}: {words_of(found.verdict)}", reasons_blocks(found))
+        for name, _, found in checked
     )
-
-
-def _rulings(checked: list[tuple[str, CandidateState]]) -> list[doc.Block]:
-    """What an engineer accepts in task.toml, and the findings that these rulings let pass."""
-    accepted = (r for _, v in checked for r in (v.check.accepted if v.check else ()))
-    rulings = dict.fromkeys(f"Accepted in task.toml: {r.describe()}" for r in accepted)
-    passed = dict.fromkeys(
-        (name, found.describe())
-        for name, version in checked
-        for result in version.results
-        for found in result.findings
-        if found.accepted
-    )
-    found = doc.table(("version", "finding"), passed, "Findings that were accepted")
-    return [*doc.paragraphs(*rulings), *([found] if passed else [])]
-
-
-def _failures(name: str, version: CandidateState) -> list[doc.Block]:
-    """What failed, what was left open, and how each workload went at its own size."""
-    check, compilation = version.check, version.compilation
-    assert check is not None
-    blocks: list[doc.Block] = []
-    if compilation is not None and not compilation.ok:
-        said = diagnostics_blocks(compilation.diagnostics[:_MAX_DIAGNOSTICS])
-        blocks.append(doc.Details(f"{name} does not compile", said))
-    if version.failures:
-        title = f"{name}: {pluralised(len(version.failures), 'failed case')}"
-        blocks.append(doc.Details(title, failures_blocks(version.failures)))
-    if check.verdict in (CheckVerdict.INCONCLUSIVE, CheckVerdict.UNSUPPORTED):
-        blocks += doc.paragraphs(f"{name}: {check.message}")
-    if check.open_conditions:
-        title = f"{name}: {pluralised(len(check.open_conditions), 'open condition')}"
-        blocks.append(doc.Details(title, open_conditions_blocks(check.open_conditions)))
-    if check.full_size:
-        rows = ((r.workload, doc.badge(r.outcome), r.message, r.extent) for r in check.full_size)
-        columns = ("workload", "outcome", "message", "how much ran")
-        run = doc.table(columns, rows, f"Workloads of {name} at their own sizes")
-        blocks.append(doc.Details(f"{name}: workloads at their own sizes", [run]))
-    return blocks
+    return [*doc.paragraphs(_COMPARED), table, *reasons]
