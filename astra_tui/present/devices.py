@@ -184,20 +184,11 @@ def _lasting(worker: WorkerStatus) -> tuple[object, ...]:
 
 
 def workers_blocks(status: WorkersStatus) -> list[doc.Block]:
-    """A row for each, and what waits."""
-    rows: list[doc.Row] = []
-    for worker in status.workers:
-        kind = worker.kind.removeprefix("NVIDIA ")
-        did = count(worker.done) if worker.done else ""
-        now: doc.Cell = ", ".join(worker.doing) or "idle"
-        if worker.trouble:
-            what = "left out: " if worker.left_out else "".join(f"{d}; " for d in worker.doing)
-            now = doc.Badge(f"{what}{worker.trouble}", Tone.CAUTION)
-        rows.append((worker.name, kind, worker.proven, did, now))
+    """A line for each, and what waits."""
+    tones = {True: Tone.CAUTION, False: Tone.PLAIN}
+    each = ((doc.Badge(worker_words(w), tones[bool(w.trouble)]),) for w in status.workers)
     waiting = [f"{count(number)} {_WAITS[use]}" for use, number in status.waiting.items()]
-    told = [f"Waiting: {', '.join(waiting)}."] if waiting else []
-    table = doc.table(("worker", "GPU", "A/A tells", "jobs", "now"), rows)
-    return [table, *doc.paragraphs(*told)]
+    return doc.paragraphs(*each, f"Waiting: {', '.join(waiting)}." if waiting else "")
 
 
 _WAITS = {

@@ -114,11 +114,7 @@ def age(timestamp: str, now: datetime) -> str:
     then = _moment(timestamp)
     if then is None:
         return ""
-    minutes = (now - then).total_seconds() // 60
-    for least, size, unit in ((2 * 1440, 1440, "d"), (60, 60, "h"), (1, 1, "min")):
-        if minutes >= least:
-            return f"{int(minutes // size)} {unit}"
-    return "now"
+    return rough_duration((now - then).total_seconds())
 
 
 def size(bytes_: float) -> str:

@@ -16,18 +16,15 @@ def settings_rows(settings: RunSettings, rounds: int) -> Iterator[tuple[str, doc
     yield "search", settings.search.value
     if settings.model:
         yield "model", (settings.model, f" at {settings.base_url}" if settings.base_url else "")
-    general = ModelSettings("", settings.effort, settings.output_tokens, settings.temperature)
+    general = ModelSettings(
+        "", settings.effort, settings.output_tokens, settings.temperature, settings.wire,
+        settings.silence_seconds, settings.call_seconds,
+    )  # fmt: skip
     if asked := model_words(general):
         yield "every agent", asked
     for role in Role:
         if role in settings.roles:
             yield f"{role.value} agent", model_words(settings.roles[role])
-    if settings.wire is not WireChoice.AUTO:
-        yield "wire", settings.wire.value
-    if settings.silence_seconds is not None:
-        yield "longest silence of a server", f"{settings.silence_seconds:g} s"
-    if settings.call_seconds is not None:
-        yield "longest call", f"{settings.call_seconds:g} s"
     approval = settings.approval
     by = approval.decisions or f"plans {approval.plan.value}, diffs {approval.diff.value}"
     yield "approval", by

@@ -30,17 +30,19 @@ def test_lines_say_who_does_what_and_who_is_left_out() -> None:
     )
 
 
-def test_the_screen_has_them_in_a_line_and_a_row_each() -> None:
+def test_the_screen_has_them_in_a_line_and_a_line_each() -> None:
     events = [e for e in whole_session() if isinstance(e, SessionOpened)]
     state = fold(events)
     assert line_text(gpu_line(state, (), STATUS)) == SUMMARY
     page = Page(76)
     page.blocks(gpu_blocks(state, (), STATUS, 76))
     rows = [" ".join(line_text(line).split()) for line in page.lines]
-    assert "gpu0 H200 0.11% 14 timing a vs b" in rows
-    assert "gpu1 H100 idle" in rows
+    text = " ".join(rows)
+    assert "gpu0 (NVIDIA H200, GPU-3f2a1b9c): timing a vs b; 14 jobs in 1 min 1 s; A/A" in text
+    assert "A/A tells 0.11%" in text
+    assert "gpu1 (NVIDIA H100, GPU-77aa1b9c): idle" in rows
     assert "Waiting: 2 to be timed, 14 for a processor." in rows
-    assert any(row.startswith("gpu2 left out: its A/A timing") for row in rows)
+    assert any(row.startswith("gpu2: left out: its A/A timing") for row in rows)
 
 
 def test_a_run_in_lines_tells_what_changes_for_good() -> None:

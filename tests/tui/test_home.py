@@ -214,8 +214,8 @@ async def test_a_folder_that_holds_nothing_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("time", "told"),
     [
-        ("2026-01-02T03:04:00.000Z", "now"),
-        ("2026-01-02T02:04:30.000Z", "1 h"),
+        ("2026-01-02T03:04:00.000Z", "30 s"),
+        ("2026-01-02T02:04:30.000Z", "60 min"),
         ("2026-01-01T03:04:30.000Z", "24 h"),
         ("2025-12-01T03:04:30.000Z", "32 d"),
         ("", ""),
