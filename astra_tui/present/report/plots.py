@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from xml.etree import ElementTree
 
@@ -21,7 +21,10 @@ from astra_tui.present.tones import Tone, sign_of
 from astra_tui.present.words import timing_verdict
 from astra_tui.sessions.summary import COUNTERS
 
-_LEGEND = "▲ better, ▼ worse, ■ same, ◆ inconclusive, × not measured"
+_LEGEND = (
+    "▲ better, ▼ worse, ■ same, ◆ inconclusive, × not measured; "
+    "a ring marks what the next rounds built on"
+)
 _COLOURS = dict.fromkeys(Tone, "var(--plain)") | {
     tone: f"var(--{tone.value})" for tone in (Tone.GOOD, Tone.BAD, Tone.CAUTION)
 }
@@ -73,7 +76,8 @@ class _Point:
     title: str
     tone: Tone
     kept: bool
-    speedup: Ratio | None = None
+    ratio: Ratio | None = None
+    """To the version that it is compared with; None where that was not measured."""
     is_final: bool = False
 
 
@@ -124,10 +128,6 @@ class _Plot:
         self.graph.yrange(low - room, high + 2 * room)
         return low - room, high + 2 * room
 
-    def figure(self, title: str, description: str) -> list[Block]:
-        """The drawing as a part of a document."""
-        return [Figure(title, description, self.svg(title, description))]
-
     def svg(self, title: str, description: str) -> str:
         """The drawing for a page, which says aloud what it shows."""
         root = self.graph.svgxml()
@@ -148,13 +148,50 @@ class _Plot:
         return ElementTree.tostring(root, encoding="unicode")
 
 
-def _point(entry: ReportedProposal) -> _Point:
+def _over_rounds(
+    name: str, axis: str, points: Sequence[_Point], height: float, spacing: float, held: list[float]
+) -> _Plot:
+    """A mark for each version with its interval, final ones after a rule, on an axis that holds
+    these values; with room enough, each with its value.
+    """
+    finals = sum(p.is_final for p in points)
+    width = min(spacing * max(24, len(points)), _WIDEST) + 60 * finals
+    plot = _Plot(name, width, height)
+    plot.rounds(points, width - 60)
+    low, high = plot.height([1.0, *held])
+    plot.graph.title(axis)
+    if finals:
+        at = len(points) - finals - 0.5
+        plot.line((at, at), (low, high))
+    for x, point in enumerate(points):
+        found = point.ratio
+        if found is None or not is_plottable(found.value):
+            plot.mark(x, low, "×", _QUIET, f"{point.title}, not measured")
+            continue
+        y = math.log(found.value)
+        if len(_ends(found)) == 3:
+            plot.line((x, x), (math.log(found.low), math.log(found.high)), f"color: {_INK}")
+        if point.kept:
+            plot.ring(x, y)
+        told = f"{point.title}, {numbers.speedup(found)}"
+        plot.mark(x, y, sign_of(point.tone), _COLOURS[point.tone], told)
+        if spacing >= _ROOM_FOR_VALUE:
+            plot.text(x, y + 0.08 * (high - low), numbers.ratio(found.value))
+    return plot
+
+
+_ROOM_FOR_VALUE = 30
+
+
+def _point(entry: ReportedProposal, found: Ratio | None) -> _Point:
     title = f"round {entry.label}, {entry.plan.title}: {entry.told.words}"
-    found = entry.proposal.speedup
     return _Point(entry.label, title, entry.told.tone, entry.became_best, found)
 
 
-# -- speedups --------------------------------------------------------------------------------------
+def _ends(found: Ratio | None) -> list[float]:
+    """The value and both ends of its interval, as far as they can be drawn."""
+    ends = (found.value, found.low, found.high) if found else ()
+    return [value for value in ends if is_plottable(value)]
 
 
 def speedup_figure(facts: Facts) -> list[Block]:
@@ -162,8 +199,8 @@ def speedup_figure(facts: Facts) -> list[Block]:
 
     Nothing where no round was timed.
     """
-    points = [_point(entry) for entry in facts.reported]
-    if not any(_ends(p.speedup) for p in points):
+    points = [_point(entry, entry.proposal.speedup) for entry in facts.reported]
+    if not any(_ends(p.ratio) for p in points):
         return []
     for final in facts.finals:
         told = timing_verdict(final.timing)
@@ -173,47 +210,13 @@ def speedup_figure(facts: Facts) -> list[Block]:
     title = "Speedup of each round against the version it started from"
     description = (
         "Time of the older version over that of the newer one, geometric mean over the workloads, "
-        f"cold, with 95 % intervals, on a logarithmic axis; above 1 is faster. {_LEGEND}; "
-        "a ring marks what the next rounds built on."
+        f"cold, with 95 % intervals, on a logarithmic axis; above 1 is faster. {_LEGEND}."
     )
     if facts.finals:
         description += " After the rule: the best candidate, measured again."
-    return _speedups(points).figure(title, description)
-
-
-def _ends(found: Ratio | None) -> list[float]:
-    """The value and both ends of its interval, as far as they can be drawn."""
-    ends = (found.value, found.low, found.high) if found else ()
-    return [value for value in ends if is_plottable(value)]
-
-
-def _speedups(points: Sequence[_Point]) -> _Plot:
-    finals = sum(p.is_final for p in points)
-    width = min(max(720, 30 * len(points)), _WIDEST) + 60 * finals
-    plot = _Plot("speedups", width, 300)
-    plot.rounds(points, width - 60)
-    low, high = plot.height([1.0, *(value for p in points for value in _ends(p.speedup))])
-    plot.graph.title("speedup, log axis")
-    if finals:
-        at = len(points) - finals - 0.5
-        plot.line((at, at), (low, high))
-    for x, point in enumerate(points):
-        found = point.speedup
-        if found is None or not is_plottable(found.value):
-            plot.mark(x, low, "×", _QUIET, f"{point.title}, no speedup measured")
-            continue
-        y = math.log(found.value)
-        if len(_ends(found)) == 3:
-            plot.line((x, x), (math.log(found.low), math.log(found.high)), f"color: {_INK}")
-        if point.kept:
-            plot.ring(x, y)
-        told = f"{point.title}, {numbers.speedup(found)}"
-        plot.mark(x, y, sign_of(point.tone), _COLOURS[point.tone], told)
-        plot.text(x, y + 0.08 * (high - low), numbers.ratio(found.value))
-    return plot
-
-
-# -- counters --------------------------------------------------------------------------------------
+    held = [value for p in points for value in _ends(p.ratio)]
+    plot = _over_rounds("speedups", "speedup, log axis", points, 300, 30, held)
+    return [Figure(title, description, plot.svg(title, description))]
 
 
 def counters_figure(facts: Facts) -> list[Block]:
@@ -221,53 +224,39 @@ def counters_figure(facts: Facts) -> list[Block]:
 
     Nothing where fewer than two versions were counted.
     """
-    points = [_Point("0", "the baseline", Tone.PLAIN, True), *map(_point, facts.reported)]
     versions = [facts.baseline, *(entry.candidate for entry in facts.reported)]
     profiles = [v.profile if v and v.profile and v.profile.workloads else None for v in versions]
     first = profiles[0]
     if first is None or sum(p is not None for p in profiles) < 2:
         return []
-    ratios = {
-        name: [p.total(name) / first.total(name) if p else None for p in profiles]
+    start = _Point("0", "the baseline", Tone.PLAIN, True)
+    points = [start, *(_point(entry, None) for entry in facts.reported)]
+    counters = {
+        name: [
+            replace(point, ratio=_counted(p.total(name), first.total(name)) if p else None)
+            for point, p in zip(points, profiles, strict=True)
+        ]
         for name in COUNTERS
         if name != "bytes" and first.total(name) > 0
     }
-    if not ratios:
+    if not counters:
         return []
     title = "Counters of each round against the baseline's"
     description = (
         "Each count over the baseline's, added up over the workloads, on a logarithmic axis; below "
-        f"1 is less work. The line follows the best. {_LEGEND}."
+        f"1 is less work. {_LEGEND}."
     )
-    known = [max(r, _SMALLEST) for found in ratios.values() for r in found if r is not None]
-    plots = {name: _counter(name, points, found, known) for name, found in ratios.items()}
-    panels = (plot.svg(name.replace("_", " "), description) for name, plot in plots.items())
+    held = [p.ratio.value for each in counters.values() for p in each if p.ratio]
+    panels = [
+        _over_rounds(f"counter-{name}", label, each, 190, 15, held).svg(label, description)
+        for name, each in counters.items()
+        for label in [name.replace("_", " ")]
+    ]
     return [Figure(title, description, f'<div class="panels">{"".join(panels)}</div>')]
 
 
-def _counter(
-    name: str,
-    points: Sequence[_Point],
-    found: Sequence[float | None],
-    known: Sequence[float],
-) -> _Plot:
-    width = min(max(360, 16 * len(points)), _WIDEST)
-    plot = _Plot(f"counter-{name}", width, 190)
-    plot.rounds(points, width - 50)
-    low, _ = plot.height(known)
-    plot.graph.title(name.replace("_", " "))
-    heights = [None if r is None else math.log(max(r, _SMALLEST)) for r in found]
-    best = [(x, y) for x, y in enumerate(heights) if points[x].kept and y is not None]
-    best.append((len(points) - 1, best[-1][1]))
-    x_steps = [x for x, _ in best for _ in (0, 1)][1:]
-    plot.line(x_steps, [y for _, y in best for _ in (0, 1)][:-1])
-    for x, (point, ratio, y) in enumerate(zip(points, found, heights, strict=True)):
-        if y is None or ratio is None:
-            plot.mark(x, low, "×", _QUIET, f"{point.title}, not counted")
-        else:
-            told = f"{point.title}: {ratio:.4f} of the baseline's"
-            plot.mark(x, y, sign_of(point.tone), _COLOURS[point.tone], told)
-    return plot
+def _counted(now: int, first: int) -> Ratio:
+    return Ratio(max(now / first, _SMALLEST), 0.0, math.inf, 0)
 
 
 # -- times against the floor -----------------------------------------------------------------------
@@ -295,7 +284,7 @@ def roofline_figure(facts: Facts) -> list[Block]:
         "empty launch and a copy of the compulsory bytes, both measured on this GPU; ▲ the best "
         f"candidate; {others}. At the right: the share of the floor that the best reaches."
     )
-    return _roofline(rows).figure(title, description)
+    return [Figure(title, description, _roofline(rows).svg(title, description))]
 
 
 _OTHERS = {sign_of(tone): _COLOURS[tone] for tone in (Tone.CAUTION, Tone.PLAIN)}
