@@ -16,7 +16,8 @@ from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import WorkloadTiming
 from astra_tui.plain.console import live_console, rich_table, text_of, toned
 from astra_tui.plain.output import is_live, note
-from astra_tui.present.timing import CaveatMarks, times_table
+from astra_tui.present.document import Items, Table
+from astra_tui.present.timing import times_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import workload_words
 
@@ -68,14 +69,16 @@ class TimingProgress:
     def table(self, height: int) -> RichTable:
         """The latest rows that fit, with the caveats of those in the caption."""
         shown = list(self._rows.items())[-height:]
-        marks = CaveatMarks.of_timing(r for _, r in shown if isinstance(r, WorkloadTiming))
         several = len(self._candidates) > 1
         rows = [
             replace(row, workload=f"{self._candidates[at]}, {row.workload}") if several else row
             for (at, _), row in shown
         ]
-        made = rich_table(times_table(rows, marks, protocols=["cold"]), live_console().width)
-        explained = [text_of(line) for items in marks.items() for line in items.lines]
+        found = times_blocks(rows, protocols=["cold"])
+        (table,) = (block for block in found if isinstance(block, Table))
+        made = rich_table(table, live_console().width)
+        items = (block for block in found if isinstance(block, Items))
+        explained = [text_of(line) for each in items for line in each.lines]
         if explained:
             made.caption = Text("; ").join(explained)
             made.caption_style, made.caption_justify = "yellow", "left"

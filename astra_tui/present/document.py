@@ -48,13 +48,6 @@ class Badge(msgspec.Struct, frozen=True):
     tone: Tone
 
 
-class Link(msgspec.Struct, frozen=True):
-    """A reference to the section or the row with this anchor."""
-
-    text: str
-    anchor: str
-
-
 N = TypeVar("N", int, float)
 P = ParamSpec("P")
 
@@ -77,7 +70,7 @@ def badge(said: StrEnum | Phrase) -> Badge:
     return Badge(said.words, said.tone) if isinstance(said, Phrase) else badge(phrase_of(said))
 
 
-Inline = str | Code | Strong | Number | Badge | Link
+Inline = str | Code | Strong | Number | Badge
 Line = tuple[Inline, ...]
 
 
@@ -149,15 +142,14 @@ def items(*texts: str | Line) -> list[Block]:
 class Table(msgspec.Struct, frozen=True):
     """Rows of cells, of which the first is the row's header; see `table`.
 
-    Where no column has a name, there is no row of names. `anchors` names rows that links lead to,
-    `places` rows of numbers that a plan may cite: see `place`. So many columns at the end as
-    `optional` says are left out of lines that have no room for them.
+    Where no column has a name, there is no row of names. `places` names rows of
+    numbers that a plan may cite: see `place`. So many columns at the end as `optional` says are
+    left out of lines that have no room for them.
     """
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Line, ...], ...]
-    anchors: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     optional: int = 0
 
@@ -196,13 +188,12 @@ def table(
     rows: Iterable[Iterable[Cell]],
     caption: str = "",
     *,
-    anchors: tuple[str, ...] = (),
     places: tuple[str, ...] = (),
     optional: int = 0,
 ) -> Table:
     """A table of such cells."""
     made = tuple(tuple(map(_cell, row)) for row in rows)
-    return Table(caption, tuple(columns), made, anchors, places, optional)
+    return Table(caption, tuple(columns), made, places, optional)
 
 
 def _cell(cell: Cell) -> Line:

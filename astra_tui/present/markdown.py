@@ -95,8 +95,6 @@ def _inline(part: doc.Inline, in_table: bool = False) -> str:
             return _escaped(text)
         case doc.Badge(text, tone):
             return f"{sign_of(tone)} {_plain(text)}"
-        case doc.Link(text, _):
-            return _escaped(text)
 
 
 def _code(text: str, in_table: bool) -> str:

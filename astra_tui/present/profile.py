@@ -15,7 +15,7 @@ from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
 from astra_tui.present.counters import counted_table, hardware_blocks
 from astra_tui.present.numbers import count, dimensions, percent
-from astra_tui.present.timing import CaveatMarks, times_table, timing_blocks
+from astra_tui.present.timing import times_blocks, timing_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import round_verdict
 from astra_tui.sessions.summary import counter_totals
@@ -84,10 +84,9 @@ def _times(
     known = [timed.timing for timed in candidate.timed]
     now: list[WorkloadTiming | RoundsTimed] = [*known]
     now += (r for r in running if r.candidate == candidate.hash)
-    marks = CaveatMarks.of_timing(known)
     parts: dict[str, Sequence[doc.Block]] = {}
     if now:
-        parts["Time so far"] = [times_table(now, marks), *marks.items()]
+        parts["Time so far"] = times_blocks(now)
     latest = {f.timing.base: f for f in candidate.timings}
     for hash_, finished in sorted(latest.items(), key=lambda found: found[0] != first):
         again = ", measured again at the end" if finished.final else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from astra_tui.model.digest import short
 from astra_tui.model.events import RoundsTimed
@@ -49,50 +49,19 @@ def circumstances_blocks(where: str, checks: Sequence[str], protocol: str) -> li
     return doc.paragraphs(where, checked, _MEASURED[protocol])
 
 
-class CaveatMarks:
-    """Numbers for caveats from 1 on, the same for the same caveat of several workloads."""
-
-    def __init__(self, caveats: Iterable[Caveat], linked: bool = False):
-        self._numbers = {c: n for n, c in enumerate(dict.fromkeys(caveats), start=1)}
-        self._linked = linked
-
-    @classmethod
-    def of_timing(cls, timings: Iterable[WorkloadTiming]) -> CaveatMarks:
-        """Marks that `items` explains next to the table."""
-        return cls(caveat for timing in timings for caveat in timing.caveats)
-
-    def of(self, timing: WorkloadTiming) -> doc.Line:
-        """The marks of one measurement, as links where the document explains them elsewhere."""
-        words: doc.Line = ()
-        for mark in sorted({self._numbers[caveat] for caveat in timing.caveats}):
-            text = f"[{mark}]"
-            link = doc.Link(text, f"caveat-{mark}") if self._linked else text
-            words += (" " if words else "", link)
-        return (*words, " decides nothing") if timing.invalidated else words
-
-    def items(self) -> list[doc.Items]:
-        """Every caveat with its number; nothing where links lead to them."""
-        if self._linked or not self._numbers:
-            return []
-        return [doc.Items(tuple((f"[{n}] {c.message}",) for c, n in self._numbers.items()))]
-
-
 def timing_blocks(
     timing: Timing,
     base: str,
     candidate: str,
-    marks: CaveatMarks | None = None,
     *,
     detectable: float | None = None,
     by_paper: bool = False,
 ) -> list[doc.Block]:
     """A pair, called by these names: its verdict, times by all protocols, energy, every reason.
 
-    `marks` are of a document that explains caveats elsewhere. `detectable` is the smallest
-    difference that this measurement could tell, as a fraction. By the paper's protocol alone there
-    is no verdict.
+    `detectable` is the smallest difference that this measurement could tell, as a fraction. By the
+    paper's protocol alone there is no verdict.
     """
-    marks = marks or CaveatMarks.of_timing(timing.workloads)
     base = "itself" if timing.base == timing.candidate else base
     title = f"{candidate} against {base}"
     verdict = (doc.badge(timing_verdict(timing)), " ") if not by_paper else ()
@@ -103,15 +72,13 @@ def timing_blocks(
         least = f"Differences down to {percent(detectable, 2)} can be told apart here."
     protocols = ("paper",) if by_paper else _PROTOCOLS
     caption = title if by_paper else f"{title}: {_DECIDES} decides"
-    table = times_table(timing.workloads, marks, caption, protocols, of=timing)
     return [
         *doc.paragraphs(
             (*verdict, doc.Strong(title), f" ({_circumstances(timing)})"),
             first,
             f"{BEHIND_PRODUCER}.".capitalize() if behind else "",
         ),
-        table,
-        *marks.items(),
+        *times_blocks(timing.workloads, caption, protocols, of=timing),
         *_energies(timing),
         *doc.items(*further),
         *doc.paragraphs(least, _NO_VERDICT if by_paper else ""),
@@ -150,20 +117,22 @@ def _pair(timing: WorkloadTiming | RoundsTimed, protocol: str) -> PairedTime | N
     return dict(zip(_PROTOCOLS, pairs, strict=True))[protocol]
 
 
-def times_table(
+def times_blocks(
     timings: Iterable[WorkloadTiming | RoundsTimed],
-    marks: CaveatMarks,
     caption: str = "",
     protocols: Iterable[str] = _PROTOCOLS,
     *,
     of: Timing | None = None,
-) -> doc.Table:
+) -> list[doc.Block]:
     """A row for each workload and protocol, and for the means over those `of` a timing; times in
-    microseconds. Where there is no room, a line leaves the last columns out.
+    microseconds. Where there is no room, a line leaves the last columns out. Caveats have numbers
+    from 1 on in the table, and are explained below it.
     """
     rows: list[doc.Row] = []
     places: list[str] = []
     known = list(timings)
+    caveats = (c for w in known if isinstance(w, WorkloadTiming) for c in w.caveats)
+    marks = {c: f"[{n}]" for n, c in enumerate(dict.fromkeys(caveats), start=1)}
     for protocol in protocols:
         metrics = _PROTOCOLS[protocol].split()
         found = [(w, pair) for w in known if (pair := _pair(w, protocol))]
@@ -173,14 +142,15 @@ def times_table(
             rows.append(_mean_row(of, protocol, [pair.speedup.value for _, pair in found]))
             places.append("")
     made = doc.table(_COLUMNS, rows, caption, places=tuple(places), optional=5)
-    return made.without_empty_columns()
+    explained = (f"{mark} {caveat.message}" for caveat, mark in marks.items())
+    return [made.without_empty_columns(), *doc.items(*explained)]
 
 
 def _time_row(
     timing: WorkloadTiming | RoundsTimed,
     protocol: str,
     pair: PairedTime,
-    marks: CaveatMarks,
+    marks: Mapping[Caveat, str],
     of: Timing | None,
 ) -> doc.Row:
     """One workload by one protocol; what is known of the workload stands with what decides."""
@@ -193,13 +163,15 @@ def _time_row(
     pairs = pair.speedup.rounds or None
     if isinstance(timing, RoundsTimed):
         return *found, f"{timing.rounds} rounds", *(None,) * 6
+    doubts = " ".join(mark for caveat, mark in marks.items() if caveat in timing.caveats)
+    doubts += " decides nothing" if timing.invalidated else ""
     if protocol != _DECIDES:
-        return *found, None, marks.of(timing), *(None,) * 4, pairs
+        return *found, None, doubts, *(None,) * 4, pairs
     floor, share = timing.floor, timing.of_floor
     return (
         *found,
         doc.badge(timing.verdict),
-        marks.of(timing),
+        doubts,
         doc.number(share, percent) if share else None,
         doc.number(timing.threshold, percent, 2),
         _us(floor.us) if floor else None,

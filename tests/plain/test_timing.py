@@ -25,7 +25,6 @@ from astra_tui.plain.live import TimingProgress
 from astra_tui.present.document import Block, Table
 from astra_tui.present.events import describe
 from astra_tui.present.timing import (
-    CaveatMarks,
     circumstances_blocks,
     timing_blocks,
 )
@@ -79,8 +78,7 @@ def lines_of(blocks: list[Block], capsys: pytest.CaptureFixture[str]) -> list[st
 
 
 def blocks_of(timing: Timing, detectable: float | None = None) -> list[Block]:
-    marks = CaveatMarks.of_timing(timing.workloads)
-    return timing_blocks(timing, "baseline.cu", "mine.cu", marks, detectable=detectable)
+    return timing_blocks(timing, "baseline.cu", "mine.cu", detectable=detectable)
 
 
 def by_paper(timing: Timing) -> list[Block]:

@@ -85,7 +85,7 @@ def test_final_times_by_both_protocols(timed: Path, base: str, beside: str) -> N
     assert values(cold.column("95 % interval")) == [r[k] for r in ratios for k in ("low", "high")]
     assert values(cold.column("threshold")) == [w["threshold"] for w in rows]
     assert values(cold.column("floor us")) == [w["floor"]["copy_us"] for w in rows]
-    assert [c.text for c in cold.column("caveats")] == ["[2]", "[2] [3] decides nothing", ""]
+    assert [c.text for c in cold.column("caveats")] == ["[1]", "[1] [2] decides nothing", ""]
 
     assert values(warm.column("base us")) == [w["warm"]["base_us"] for w in rows]
     assert values(warm.column("cand. us")) == [w["warm"]["candidate_us"] for w in rows]
@@ -139,11 +139,18 @@ def test_cost_is_that_of_the_exchanges(timed: Path) -> None:
     assert [c.text for c in by_model[:2]] == ["plan", "qwen3"]
 
 
-def test_every_caveat_is_explained_where_its_mark_leads(timed: Path) -> None:
-    found = table(page_of(timed), "Reasons not to trust a measurement fully")
-    assert [c.text for c in found.column("mark")] == ["[1]", "[2]", "[3]"]
-    assert [c.text for c in found.column("what was seen")][1:] == [DRIFT.message, VOID.message]
-    assert found.column("weight")[2].text == "the measurement decides nothing"
+def test_every_caveat_is_explained_below_the_table_that_has_its_mark(timed: Path) -> None:
+    page = page_of(timed)
+    explained = [item.text for item in page.all("li")]
+    for beside in ("baseline.cu", "tuned.cu"):
+        marks = table(page, f"Best against {beside}: cold decides").column("caveats")
+        assert {mark for cell in marks for mark in re.findall(r"\[\d\]", cell.text)} == {
+            "[1]",
+            "[2]",
+        }
+        assert marks[1].text == "[1] [2] decides nothing"
+    for text in (f"[1] {DRIFT.message}", f"[2] {VOID.message}"):
+        assert explained.count(text) == 2
 
 
 def test_the_summary_has_the_verdict_with_its_interval(timed: Path) -> None:

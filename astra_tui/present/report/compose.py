@@ -22,7 +22,6 @@ from astra_tui.sessions.store import place_for
 _SECTIONS: tuple[tuple[str, str, Callable[[Facts], Sequence[doc.Block] | None]], ...] = (
     ("Portfolio by device", "portfolio", lambda facts: portfolio_blocks(facts.state) or None),
     ("Times per workload", "times", measured.times),
-    ("Caveats", "caveats", measured.caveats),
     ("Rounds", "rounds", story.rounds),
     ("Counters", "counters", measured.counters),
     ("Sources", "sources", story.sources),

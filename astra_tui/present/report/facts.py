@@ -9,8 +9,7 @@ from astra_tui.model.events import SessionOpened
 from astra_tui.model.plan import Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
-from astra_tui.model.timing import Caveat, Timing
-from astra_tui.present.timing import CaveatMarks
+from astra_tui.model.timing import Timing
 from astra_tui.present.tones import Phrase
 from astra_tui.present.words import round_verdict
 from astra_tui.sessions.integrity import Session
@@ -92,17 +91,6 @@ class Facts:
         """All of them, round by round and then the final ones."""
         finished = [t for c in self.state.candidates.values() for t in c.timings]
         return tuple(t.timing for t in sorted(finished, key=lambda t: t.final))
-
-    @cached_property
-    def caveats(self) -> tuple[Caveat, ...]:
-        """Every caveat about any measurement once; marks count from 1 in this order."""
-        found = (c for t in self.timings for w in t.workloads for c in w.caveats)
-        return tuple(dict.fromkeys(found))
-
-    @property
-    def marks(self) -> CaveatMarks:
-        """Links to the caveats section, by caveat."""
-        return CaveatMarks(self.caveats, linked=True)
 
     @property
     def on_emulator(self) -> bool:

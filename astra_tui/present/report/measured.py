@@ -39,43 +39,20 @@ def times(facts: Facts) -> list[doc.Block] | None:
         told = f"Nothing was measured again at the end: {why}. Each round has its own."
         blocks += doc.paragraphs(told)
     for final in facts.finals:
-        blocks += timing_blocks(final.timing, final.beside, "Best", facts.marks)
+        blocks += timing_blocks(final.timing, final.beside, "Best")
     if facts.best.shipped is not None:
         blocks += shipped_blocks(facts.best.shipped)
     return blocks + roofline_figure(facts)
 
 
-def round_timing(facts: Facts, timing: Timing) -> doc.Details:
+def round_timing(timing: Timing) -> doc.Details:
     """The timing of a candidate that is no final one, folded away."""
     base, candidate = short(timing.base), short(timing.candidate)
     against = "itself" if base == candidate else base
     workloads = pluralised(len(timing.workloads), "workload")
     told = f"{timing_verdict(timing).words}, {workloads}"
-    times = timing_blocks(timing, base, candidate, facts.marks)
+    times = timing_blocks(timing, base, candidate)
     return doc.Details(f"Times of {candidate} against {against}: {told}", times)
-
-
-def caveats(facts: Facts) -> list[doc.Block] | None:
-    """Every caveat about a measurement; None where nothing was timed."""
-    if not facts.timings:
-        return None
-    if not facts.caveats:
-        text = "No measurement is marked: the gates on clocks, power, heat, drift and others held."
-        return doc.paragraphs(text)
-    rows: list[doc.Row] = []
-    for number, caveat in enumerate(facts.caveats, start=1):
-        voids = doc.Strong("the measurement decides nothing")
-        weight = voids if caveat.invalidates else "shown, the verdict stands"
-        marked = [w for t in facts.timings for w in t.workloads if caveat in w.caveats]
-        names = list(dict.fromkeys(w.workload for w in marked))
-        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-        where = f"{len(marked)}: {', '.join(names[:4])}{more}"
-        kind = caveat.kind.replace("_", " ")
-        rows.append((f"[{number}]", kind, caveat.message, weight, where))
-    anchors = tuple(f"caveat-{number}" for number in range(1, len(rows) + 1))
-    columns = ("mark", "kind", "what was seen", "weight", "measurements")
-    title = "Reasons not to trust a measurement fully"
-    return [doc.table(columns, rows, title, anchors=anchors)]
 
 
 def protocol_table(facts: Facts) -> list[doc.Block]:

@@ -84,7 +84,7 @@ def _baseline(facts: Facts) -> list[doc.Block]:
     verdict = f"Its check {check.verdict.value}: {check.message}" if check else "It was not checked"
     told = doc.paragraphs((doc.Code(short(hash_)), f" {verdict}."))
     own = [t.timing for t in facts.baseline.timings if t.timing.base == hash_]
-    return [*told, *(round_timing(facts, timing) for timing in own)]
+    return [*told, *(round_timing(timing) for timing in own)]
 
 
 def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
@@ -133,7 +133,7 @@ def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
             if analysis.role != Role.PROFILING:  # The round that stands on it begins with it.
                 blocks += _analysis(analysis)
         own = [t.timing for t in entry.candidate.timings if not t.final]
-        blocks += [round_timing(facts, timing) for timing in own]
+        blocks += [round_timing(timing) for timing in own]
     return blocks
 
 
