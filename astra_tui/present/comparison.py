@@ -12,7 +12,7 @@ from astra_tui.present import words
 from astra_tui.present.counters import counted_table
 from astra_tui.present.numbers import pluralised, significant, speedup
 from astra_tui.present.timing import timing_blocks
-from astra_tui.present.tones import Phrase, Tone
+from astra_tui.present.tones import Phrase, Tone, sign_of
 from astra_tui.sessions.comparison import Side, Sides, Step, case_differences, direct_timing
 from astra_tui.sessions.summary import TUNED
 
@@ -95,8 +95,8 @@ def _origin(side: Side) -> dict[str, doc.Cell]:
 def _step(side: Side, step: Step) -> dict[str, doc.Cell]:
     """A plan on the way to a candidate, by the names of its rows."""
     verdict, plan, expected = step.verdict, step.plan, step.plan.prediction
-    mark = words.OUTCOME_MARKS[verdict.outcome] if verdict else ">"
     tone = words.round_verdict(side.state, verdict).tone if verdict else Tone.ACCENT
+    mark = sign_of(tone) if verdict else ">"
     measured = doc.badge(words.score_words(step.measured)) if step.measured else "not measured"
     cells: dict[str, doc.Cell] = {
         "plan": (doc.Badge(f"{mark} ", tone), f"{step.round} ", doc.Strong(plan.title)),

@@ -23,19 +23,6 @@ from astra_tui.present import numbers
 from astra_tui.present.tones import Phrase, Tone, tone_of
 from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
 
-OUTCOME_MARKS = {
-    Outcome.BETTER: "+",
-    Outcome.SAME: "=",
-    Outcome.WORSE: "-",
-    Outcome.INCONCLUSIVE: "?",
-    Outcome.WRONG: "x",
-    Outcome.NOT_COMPILED: "x",
-    Outcome.UNSUPPORTED: "?",
-    Outcome.REJECTED: "/",
-    Outcome.NOT_WRITTEN: "x",
-}
-"""One character each, so that a verdict is told without colour."""
-
 STAGES = {
     "plan": "planning",
     "code": "writing code",

@@ -11,9 +11,8 @@ from textual.message import Message
 from astra_tui.model.digest import short
 from astra_tui.model.events import ParentChoice
 from astra_tui.model.state import ProposalState, RoundState
-from astra_tui.present.tones import Tone
+from astra_tui.present.tones import Tone, sign_of
 from astra_tui.present.words import (
-    OUTCOME_MARKS,
     STAGES,
     WHY,
     comparison_words,
@@ -220,4 +219,4 @@ def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Sp
         said.append(Span("  " + comparison_words(verdict.comparison)))
     if where := where_measured(round_, verdict):
         said.append(Span(where, Tone.CAUTION))
-    return Span(OUTCOME_MARKS[verdict.outcome], told.tone), said
+    return Span(sign_of(told.tone), told.tone), said
