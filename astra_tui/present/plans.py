@@ -1,4 +1,4 @@
-"""Plans in full: what they rest on, what they expect, and what an engineer said of their code."""
+"""Plans in full: what they rest on and expect, what was said of their code, how it came out."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from astra_tui.model.author import Author
 from astra_tui.model.citations import check_citations
 from astra_tui.model.constraints import Ruling, in_order
 from astra_tui.model.plan import Observation, Plan
-from astra_tui.model.state import CandidateState
+from astra_tui.model.state import CandidateState, SessionState
+from astra_tui.model.verdict import RoundVerdict
 from astra_tui.present import document as doc
 from astra_tui.present.tones import tone_of
 from astra_tui.present.words import (
     plan_words,
     prediction_words,
+    round_verdict,
     ruling_words,
     speedup_prediction,
 )
@@ -49,6 +51,12 @@ def evidence_blocks(observations: Sequence[Observation], base: CandidateState) -
         line = doc.Strong("Evidence: "), observation.sentence
         blocks.append(doc.Entry(line, doc.paragraphs(*cited)))
     return blocks
+
+
+def verdict_entry(state: SessionState, verdict: RoundVerdict, remark: str = "") -> doc.Entry:
+    """How a candidate came out, and every reason."""
+    told = doc.badge(round_verdict(state, verdict))
+    return doc.Entry((doc.Strong("Verdict: "), told, remark), doc.paragraphs(*verdict.reasons))
 
 
 def rulings_blocks(rulings: Sequence[Ruling]) -> list[doc.Block]:

@@ -15,9 +15,9 @@ from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
 from astra_tui.present.counters import counted_table, hardware_blocks
 from astra_tui.present.numbers import count, dimensions, percent
+from astra_tui.present.plans import verdict_entry
 from astra_tui.present.timing import times_blocks, timing_blocks
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import round_verdict
 from astra_tui.sessions.summary import counter_totals
 
 _MOST_WASTED = 8
@@ -38,9 +38,7 @@ def profile_blocks(
     head: doc.Line = (doc.Code(short(candidate.hash)), doc.Badge(start, Tone.DIM))
     blocks: list[doc.Block] = [doc.Paragraph(head)]
     if proposal is not None and proposal.verdict is not None:
-        told = round_verdict(state, proposal.verdict)
-        verdict: doc.Line = (doc.Badge(told.words.upper(), told.tone),)
-        blocks.append(doc.Entry(verdict, doc.paragraphs(*proposal.verdict.reasons)))
+        blocks.append(verdict_entry(state, proposal.verdict))
     blocks += _times(state, candidate, base, running)
     profile = candidate.profile
     if profile is None:

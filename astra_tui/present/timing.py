@@ -23,7 +23,6 @@ from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTime
 from astra_tui.present import document as doc
 from astra_tui.present import numbers
 from astra_tui.present.numbers import microseconds, percent, ratio, seconds
-from astra_tui.present.tones import Phrase
 from astra_tui.present.words import (
     PORTFOLIO,
     best_of,
@@ -308,22 +307,17 @@ def portfolio_blocks(state: SessionState) -> list[doc.Block]:
     if not any(known.winner for known in state.kinds.values()) or state.opened is None:
         return []
     own = next((t.timing for t in final_timings(state) if t.beside == BASELINE), None)
-    why = "decides rounds"
-    rows = [_portfolio_row(state.gpu_name, state.best, own, best_of(state), why)]
+    winners = [(state.gpu_name, state.best, own, best_of(state), "decides rounds")]
     for kind, known in state.kinds.items():
         if known.winner:
             timing = known.timing(known.winner, state.opened.baseline, final=True)
-            told = kind_winner(state, kind)
-            rows.append(_portfolio_row(kind, known.winner, timing, told, known.reason))
+            winners.append((kind, known.winner, timing, kind_winner(state, kind), known.reason))
+    rows: list[doc.Row] = []
+    for kind, winner, timing, told, why in winners:
+        found: doc.Row = (doc.badge(told), None)
+        if timing is not None:
+            found = doc.speedup_line(timing.speedup), timing.uuid[:12]
+        rows.append((kind, doc.Code(short(winner)), *found, why))
     columns = "kind of GPU", "winner", "speedup", "measured on", "why"
     table = doc.table(columns, rows, "Winners by kind of GPU, each against baseline.cu there")
     return [table, *doc.paragraphs(PORTFOLIO)]
-
-
-def _portfolio_row(
-    kind: str, winner: str, timing: Timing | None, told: Phrase, why: str
-) -> doc.Row:
-    """`told` says how good the winner is where it was not timed."""
-    if timing is None:
-        return kind, doc.Code(short(winner)), doc.Badge(*told), "", why
-    return kind, doc.Code(short(winner)), doc.speedup_line(timing.speedup), timing.uuid[:12], why

@@ -10,14 +10,11 @@ from astra_tui.model.roles import Role
 from astra_tui.model.state import RoundState
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
-from astra_tui.present.numbers import pluralised
-from astra_tui.present.plans import evidence_blocks, plan_blocks
+from astra_tui.present.plans import evidence_blocks, plan_blocks, verdict_entry
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.measured import round_timing
 from astra_tui.present.report.plots import speedup_figure
 from astra_tui.sessions.folder import read_blob
-
-_SHOWN_REASONS = 3
 
 
 def rounds(facts: Facts) -> list[doc.Block]:
@@ -127,7 +124,7 @@ def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
         blocks += doc.paragraphs(f"The engineer edited it; it was proposed as: {was}")
     taken = facts.state.decisions_of(entry.round.number, entry.proposal.index)
     blocks += doc.items(*(_capitalised(words.decision_words(each)) for each in taken))
-    blocks += [*_attempts(entry), *_verdict(entry), *_measured(entry)]
+    blocks += [*_attempts(entry), _verdict(entry), *_measured(entry)]
     if entry.candidate is not None:
         for analysis in entry.candidate.analyses:
             if analysis.role != Role.PROFILING:  # The round that stands on it begins with it.
@@ -149,18 +146,13 @@ def _attempts(entry: ReportedProposal) -> list[doc.Block]:
     return doc.items(*lines)
 
 
-def _verdict(entry: ReportedProposal) -> list[doc.Block]:
+def _verdict(entry: ReportedProposal) -> doc.Block:
     verdict = entry.proposal.verdict
+    if verdict is None:
+        return doc.Paragraph((doc.Strong("Verdict: "), doc.badge(entry.told)))
     where = words.where_measured(entry.round, verdict)
-    told: doc.Line = (doc.Strong("Verdict: "), doc.badge(entry.told))
-    told += (", the new best" if entry.became_best else where,)
-    reasons = verdict.reasons if verdict else ()
-    shown, more = reasons[:_SHOWN_REASONS], reasons[_SHOWN_REASONS:]
-    blocks = doc.paragraphs((*told, f": {'; '.join(shown)}.") if shown else told)
-    if more:
-        further = pluralised(len(more), "further reason")
-        blocks.append(doc.Details(further, doc.items(*more)))
-    return blocks
+    remark = ", the new best" if entry.became_best else where
+    return verdict_entry(entry.state, verdict, remark)
 
 
 def _measured(entry: ReportedProposal) -> list[doc.Block]:
