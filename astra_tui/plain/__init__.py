@@ -9,7 +9,6 @@ from astra_tui.plain.output import (
     print_blocks,
     print_json,
     progress,
-    visible,
 )
 
-__all__ = ["note", "print_answer", "print_blocks", "print_json", "progress", "visible"]
+__all__ = ["note", "print_answer", "print_blocks", "print_json", "progress"]

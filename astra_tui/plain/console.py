@@ -18,7 +18,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
-from astra_tui.model.visible import can_act, visible_line
+from astra_tui.model.visible import can_act, harmless, visible_line
 from astra_tui.present import document as doc
 from astra_tui.present.tones import Phrase, Tone
 
@@ -37,7 +37,7 @@ class _Console(Console):
         """The parts of a line, of which the console's own control codes stay as they are."""
         for segment in super().render(renderable, options):
             is_harmless = segment.control or not any(map(can_act, segment.text))
-            yield segment if is_harmless else segment._replace(text=doc.visible(segment.text))
+            yield segment if is_harmless else segment._replace(text=harmless(segment.text))
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError from None
@@ -86,7 +86,7 @@ _STYLES = {
 
 def toned(words: str, tone: Tone) -> Text:
     """Words in the colour of their tone."""
-    return Text(doc.visible(words), style=_STYLES[tone])
+    return Text(harmless(words), style=_STYLES[tone])
 
 
 # -- documents -------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def diff_text(block: doc.Diff, columns: int = 0) -> str:
     which a terminal would begin at the left edge. Outside of ASCII all characters are written out.
     """
     number = 0
-    lines = [f"--- {doc.visible(block.old_name)}", f"+++ {doc.visible(block.new_name)}"]
+    lines = [f"--- {harmless(block.old_name)}", f"+++ {harmless(block.new_name)}"]
     for mark, text in diff_lines(block.old, block.new):
         if mark == HEADER:
             number += 1
@@ -181,7 +181,7 @@ def rich_table(block: doc.Table, width: int) -> RichTable:
         longest = max((cell_len(row[index].plain) for row in shown), default=0)
         wraps = index == len(block.columns) - 1 or longest > _LONGEST_WHOLE
         made.add_column(
-            doc.visible(column),
+            harmless(column),
             justify="right" if index in numeric else "left",
             no_wrap=not wraps,
             overflow="fold" if wraps else "ellipsis",
@@ -213,7 +213,7 @@ def _print_listing(out: Console, block: doc.Listing, indent: int) -> None:
     width = out.width - indent if out.file.isatty() and block.heading else None
     heading = [Phrase(block.heading, Tone.TITLE)] if block.heading else []
     for words, tone in (*heading, *block.lines):
-        text = doc.visible(words).expandtabs(8).rstrip()[:width]
+        text = harmless(words).expandtabs(8).rstrip()[:width]
         out.print(Text(" " * indent + text if text else "", style=_STYLES[tone]))
 
 

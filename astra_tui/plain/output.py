@@ -18,9 +18,6 @@ from astra_tui.model.visible import can_act, harmless
 if TYPE_CHECKING:
     from astra_tui.present.document import Block
 
-visible = harmless
-"""What lines are made of, however foreign their words."""
-
 _LIVE_SECONDS = 0.1
 _PROGRESS_SECONDS = 2.0
 _STEP_SECONDS = 5.0
@@ -34,7 +31,7 @@ def is_live() -> bool:
 
 def note(text: str, file: TextIO | None = None) -> None:
     """One remark, on stderr unless told otherwise."""
-    print(visible(text), file=file or sys.stderr)
+    print(harmless(text), file=file or sys.stderr)
 
 
 def print_json(data: Any) -> None:
@@ -79,7 +76,7 @@ class LiveLine:
         self._last = time.monotonic()
         if self._live:
             width = shutil.get_terminal_size().columns - 1
-            self._write(visible(live)[:width])
+            self._write(harmless(live)[:width])
         else:
             note(otherwise or live)
 

@@ -292,8 +292,6 @@ class Document(msgspec.Struct, frozen=True):
 
 # -- texts made harmless ---------------------------------------------------------------------------
 
-visible = harmless
-
 LONGEST_TEXT = 4000
 """Longer texts are cut; a hostile journal must not make a page that no browser opens."""
 
@@ -303,7 +301,7 @@ _SPACE = re.compile(r"[\n\t ]+")
 def bounded(text: str, limit: int = LONGEST_TEXT) -> str:
     """A text of several lines, visible and at most `limit` characters of the original long."""
     cut = f" ... ({len(text) - limit} more characters)" if len(text) > limit else ""
-    return visible(text[:limit]) + cut
+    return harmless(text[:limit]) + cut
 
 
 def inline(text: str, limit: int = LONGEST_TEXT) -> str:
@@ -332,4 +330,4 @@ def _data(part: Any) -> Any:
         return [_data(one) for one in part]
     if isinstance(part, frozenset):
         return sorted(part)
-    return visible(part) if isinstance(part, str) else part
+    return harmless(part) if isinstance(part, str) else part

@@ -16,6 +16,7 @@ from pygments.lexers.c_like import CudaLexer
 
 import astra_tui
 from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
+from astra_tui.model.visible import harmless
 from astra_tui.present import document as doc
 from astra_tui.present.tones import sign_of
 
@@ -61,7 +62,7 @@ def coloured_lines(source: str) -> list[Markup]:
 
     Tokens have Pygments' short classes, which the style sheet colours.
     """
-    shown = doc.visible(source)
+    shown = harmless(source)
     if any(len(line) > LONGEST_LINE for line in shown.split("\n")):
         return [Markup.escape(line) for line in shown.split("\n")]
     lexer = CudaLexer(stripnl=False, ensurenl=False)

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 from astra_tui.model.hunks import unified_diff
+from astra_tui.model.visible import harmless
 from astra_tui.present import document as doc
 from astra_tui.present.tones import sign_of
 
@@ -68,7 +69,7 @@ def _table(block: doc.Table) -> str:
 
 
 def _fenced(text: str, language: str) -> str:
-    shown = doc.visible(text).rstrip("\n")
+    shown = harmless(text).rstrip("\n")
     longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{shown}\n{fence}"

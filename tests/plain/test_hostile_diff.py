@@ -11,9 +11,8 @@ from itertools import product
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from astra_tui.model.visible import can_act, visible_line
+from astra_tui.model.visible import can_act, harmless, visible_line
 from astra_tui.plain.console import diff_text
-from astra_tui.plain.output import visible
 from astra_tui.present.document import Diff
 from astra_tui.tui.text.document import document_of
 from astra_tui.tui.widgets.diff.alignment import align
@@ -40,7 +39,7 @@ Changes = list[tuple[list[str], list[str]]]
 
 def in_lines(old: str, new: str, columns: int = 0) -> Changes:
     """What the gate in lines shows, read as a terminal draws it."""
-    shown = visible(diff_text(Diff("o", "n", old, new), columns))  # The console does it again.
+    shown = harmless(diff_text(Diff("o", "n", old, new), columns))  # The console does it again.
     assert not any(map(can_act, shown))
     found: Changes = []
     lines = shown.split("\n")[2:] if shown else []

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from markdown_it.token import Token
 
 from astra_tui.model.digest import content_hash
+from astra_tui.model.visible import harmless
 from astra_tui.present.document import (
     LONGEST_TEXT,
     Code,
@@ -27,7 +28,6 @@ from astra_tui.present.document import (
     Table,
     bounded,
     inline,
-    visible,
 )
 from astra_tui.present.html import as_html, coloured_lines
 from astra_tui.present.markdown import as_markdown
@@ -128,7 +128,7 @@ def _all_tokens(tokens: list[Token]) -> list[Token]:
 
 @given(texts)
 def test_visible_text_hides_nothing(text: str) -> None:
-    assert not any(is_hidden(c) for c in visible(text))
+    assert not any(is_hidden(c) for c in harmless(text))
     assert "\n" not in inline(text)
 
 
@@ -152,7 +152,7 @@ def test_markdown_says_what_the_text_says(text: str) -> None:
     blocks = Paragraph(("x", text)), Paragraph((text,)), Items(((text, "."),))
     tokens = markdown_tokens(as_markdown(document(*blocks)))
     found = [plain_text(t) for t in tokens if t.type == "inline"][2:]
-    one_line = re.sub("[ \n\t]+", " ", visible(text))
+    one_line = re.sub("[ \n\t]+", " ", harmless(text))
     expected = [f"x{one_line}".strip(" "), one_line.strip(" "), f"{one_line}.".strip(" ")]
     expected = [line for line in expected if line]
     assert found == expected
@@ -171,14 +171,14 @@ def test_markdown_tables_hold_their_cells(one: str, other: str) -> None:
 def test_fences_hold_their_source(text: str) -> None:
     tokens = markdown_tokens(as_markdown(document(Source(text), Paragraph(("after",)))))
     (fence,) = [t for t in tokens if t.type == "fence"]
-    assert fence.content == visible(text).rstrip("\n") + "\n"
+    assert fence.content == harmless(text).rstrip("\n") + "\n"
     assert plain_text(tokens[-2]) == "after"
 
 
 @given(texts | active)
 def test_coloured_sources_are_the_source(text: str) -> None:
     page = Page(as_html(document(Source(text))))
-    assert page.all("code")[0].text == visible(text)
+    assert page.all("code")[0].text == harmless(text)
     assert len(coloured_lines(text)) == text.count("\n") + 1
 
 
@@ -187,8 +187,8 @@ def test_diffs_hold_every_changed_line(old: str, new: str) -> None:
     page = Page(as_html(document(Diff("a.cu", "b.cu", old, new))))
     removed = [e.text[1:] for e in page.all("del")]
     added = [e.text[1:] for e in page.all("ins")]
-    assert set(removed) <= set(visible(old).split("\n"))
-    assert set(added) <= set(visible(new).split("\n"))
+    assert set(removed) <= set(harmless(old).split("\n"))
+    assert set(added) <= set(harmless(new).split("\n"))
     assert bool(removed or added) == (old != new)
 
 

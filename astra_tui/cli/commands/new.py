@@ -14,6 +14,7 @@ from astra_tui.cli.commands.check import read_text
 from astra_tui.cli.exit_codes import ExitCode, error_entry, print_error
 from astra_tui.cli.flags import JSON, PLAIN
 from astra_tui.model.errors import UserError
+from astra_tui.model.visible import harmless
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -145,7 +146,7 @@ def _ask(drafting: Drafting) -> None:
             click.echo(line, err=True)
         given: dict[str, str] = {}
         for guess in point.guesses:
-            shown = f"{guess.key} [{plain.visible(guess.value)}]" if guess.value else guess.key
+            shown = f"{guess.key} [{harmless(guess.value)}]" if guess.value else guess.key
             if text := click.prompt(shown, default="", show_default=False, err=True):
                 given[guess.key] = text
         try:
