@@ -183,7 +183,7 @@ def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> doc.Block:
     """The first of several workloads that are wrong alike, or alike not established."""
     result = alike[0]
     more = f" and {pluralised(len(alike) - 1, 'more workload')}" if len(alike) > 1 else ""
-    ran = doc.paragraphs(result.extent) if result.blocks_run else []
+    ran = doc.paragraphs(result.extent) if result.blocks else []
     title = f"  workload {result.workload} at its own size{more}"
     return doc.Entry((doc.badge(result.outcome), title), (*_what_is_wrong(result, lines), *ran))
 

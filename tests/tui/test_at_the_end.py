@@ -117,8 +117,8 @@ def test_an_inconclusive_check_says_what_is_open_where_and_what_is_next() -> Non
     told = said(pane, view)
     assert "line 39: 'up == 6.0f' was never true in k<__half> (200 cases)" in told
     assert "[[accept]]" in told
-    assert "Accepted in task.toml\ncondition up == 2.5f: never used" in told
-    assert "inconclusive: 0 of 7 blocks in full" in told
+    assert "accepted in task.toml: condition up == 2.5f: never used" in told
+    assert "inconclusive  workload decode at its own size\n  too many steps\n  0 of 7" in told
     page = Page(80)
     pane.draw(view, page)
     tones = {s.tone for line in page.lines for s in line if "INCONCLUSIVE" in s.text}

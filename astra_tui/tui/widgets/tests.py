@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
 
 from astra_tui.model.check import (
     CaseResult,
     CheckVerdict,
-    PropertyResult,
 )
 from astra_tui.model.compilation import Severity
 from astra_tui.model.digest import short
 from astra_tui.model.events import CompileFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.present.checks import (
+    check_of,
     diagnostics_blocks,
     failures_blocks,
-    open_conditions_blocks,
-    output_words,
-    sanitizer_blocks,
+    reasons_blocks,
 )
-from astra_tui.present.numbers import seconds
 from astra_tui.present.tones import Tone, tone_of
 from astra_tui.present.words import words_of
 from astra_tui.tui.text_layout import Line, Page, Span, padded, span
@@ -70,27 +66,19 @@ class TestsPane(Pane):
         return (view.tested, view.state.cases, view.without_cases)
 
     def draw(self, view: View, page: Page) -> None:
-        """Progress, failures in full, what else was tried, then one line a case."""
+        """Progress, what the verdict rests on with failures in full, then one line a case."""
         candidate = view.tested
         if candidate is None:
             page.paragraph("There is no code yet.", Tone.DIM)
             return
         self._draw_progress(page, candidate)
-        if candidate.sanitizer:
-            page.heading("compute-sanitizer")
-            page.blocks(sanitizer_blocks(candidate.sanitizer))
-        if candidate.failures:
+        again = _command(view, candidate)
+        checked = check_of(candidate, view.state.device_name)
+        if checked is not None:
+            page.blocks(reasons_blocks(checked, again=again))
+        elif candidate.failures:
             page.heading("Failures")
-            page.blocks(failures_blocks(candidate.failures, again=_command(view, candidate)))
-        if candidate.check is not None:
-            if candidate.check.open_conditions:
-                page.heading("Open conditions")
-                page.blocks(open_conditions_blocks(candidate.check.open_conditions))
-            _draw_other_evidence(page, candidate)
-            if candidate.check.accepted:
-                page.heading("Accepted in task.toml")
-            for ruling in candidate.check.accepted:
-                page.paragraph(ruling.describe())
+            page.blocks(failures_blocks(candidate.failures, again=again))
         if candidate.results or view.without_cases:
             page.heading("Cases")
         if view.without_cases:
@@ -105,12 +93,7 @@ class TestsPane(Pane):
             tone = tone_of(check.verdict)
             if check.verdict is CheckVerdict.PASSED and not candidate.correct:
                 tone = Tone.BAD
-            page.line(
-                name,
-                Span(words_of(check.verdict).upper(), tone),
-                Span(f"  {seconds(check.seconds)}", Tone.DIM),
-            )
-            page.paragraph(check.message)
+            page.line(name, Span(words_of(check.verdict).upper(), tone))
             if any(report.found for report in candidate.sanitizer):
                 page.paragraph("but compute-sanitizer found errors", Tone.BAD)
             return
@@ -143,44 +126,6 @@ def _draw_not_compiled(page: Page, name: Span, compilation: CompileFinished) -> 
     page.blocks(diagnostics_blocks(errors[:_MAX_FINDINGS]))
     if len(errors) > _MAX_FINDINGS:
         page.paragraph(f"and {len(errors) - _MAX_FINDINGS} more errors")
-
-
-def _draw_other_evidence(page: Page, candidate: CandidateState) -> None:
-    check = candidate.check
-    if check is None or not (check.properties or check.fakes or check.full_size):
-        return
-    if check.full_size:
-        page.heading("Workloads at their own sizes")
-    for at_size in check.full_size:
-        tone = tone_of(at_size.outcome)
-        page.field(at_size.workload, f"{words_of(at_size.outcome)}: {at_size.extent}", tone)
-        if at_size.message:
-            page.field("", at_size.message, tone)
-        for output in at_size.outputs:
-            if not output.ok:
-                page.field("", output_words(output), tone)
-    if check.properties or check.fakes:
-        page.heading("Beyond the cases")
-    for result in check.properties:
-        if not result.ok:
-            text = f"{result.name} ({result.dtype.value}) does not hold: {result.message}"
-            page.paragraph(text, Tone.BAD)
-    exact = _names(p for p in check.properties if p.bitwise)
-    close = _names(p for p in check.properties if p.ok and not p.bitwise)
-    if exact:
-        page.field("bit for bit", exact)
-    if close:
-        page.field("holds", close)
-    caught = ", ".join(f"{f.name} {f.rejected}/{f.cases}" for f in check.fakes if f.caught)
-    missed = ", ".join(f.name for f in check.fakes if not f.caught)
-    if caught:
-        page.field("fakes", f"rejected: {caught}")
-    if missed:
-        page.field("", f"not rejected by any case: {missed}", Tone.CAUTION)
-
-
-def _names(properties: Iterable[PropertyResult]) -> str:
-    return ", ".join(dict.fromkeys(p.name for p in properties))
 
 
 def _draw_case(page: Page, result: CaseResult) -> None:
