@@ -156,7 +156,7 @@ def _verdict(entry: ReportedProposal) -> doc.Block:
 
 
 def _measured(entry: ReportedProposal) -> list[doc.Block]:
-    """What came of the prediction."""
+    """What became of the prediction."""
     found = score(entry.plan.prediction, entry.proposal.comparison)
     told: doc.Line = (doc.badge(words.score_words(found)),) if found else ()
     if entry.proposal.speedup is not None:
