@@ -57,7 +57,7 @@ def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell) -> None:
     first.process.wait(SECONDS)
     for number in (signal.SIGTERM, signal.SIGKILL):
         next_one = Engineer(shell, "attach", name="eve")
-        next_one.sees("PLAN ")
+        next_one.sees("Plan: ")
         next_one.dies(number)
     back = Engineer(shell, "attach", name="bob")
     assert "round 0: the baseline" in back.answers("a")
@@ -164,7 +164,7 @@ def test_an_edited_plan_goes_on_and_later_questions_are_accepted_where_one_says_
 
 def test_an_engine_that_nobody_comes_back_to_ends_by_itself(shell: Shell) -> None:
     ada = Engineer(shell, *RUN, "--linger-seconds", "0.2")
-    ada.sees("PLAN ")
+    ada.sees("Plan: ")
     engine = EngineProcess.of(shell.folder / "s")
     ada.dies(signal.SIGKILL)
     engine.ends()
@@ -181,7 +181,7 @@ def test_an_engine_that_nobody_comes_back_to_ends_by_itself(shell: Shell) -> Non
 
 def test_a_killed_engine_is_said_and_the_session_goes_on(shell: Shell) -> None:
     ada = Engineer(shell, *RUN)
-    ada.sees("PLAN ")
+    ada.sees("Plan: ")
     engine = EngineProcess.of(shell.folder / "s")
     os.kill(engine.pid, signal.SIGKILL)
     code, last_words = ada.leaves()

@@ -175,7 +175,7 @@ def decisions_of(state: SessionState) -> list[tuple[ApprovalGate, ApprovalStatus
 
 def test_an_engineer_decides_at_the_terminal(shell: Shell) -> None:
     engineer = Engineer(shell, *PLAYBOOK, "--rounds", "3", "--session", "s")
-    assert "PLAN " in engineer.answers("r not this one")
+    assert "Plan: " in engineer.answers("r not this one")
     assert "rejected by engineer ada: not this one" in engineer.answers("a")
     assert "(hunk 1)" in engineer.answers("what?")
     assert "'what?' is no answer" in engineer.answers("h 99")
