@@ -79,14 +79,17 @@ class GpuProcess:
         if self.opened is not None or self._is_opening:
             return
         use = None if self._child.running else self.device.join()
-        self._child.fds = (window_fd(),) if use is None else (window_fd(), use)
-        self._child.start()
+        try:
+            self._child.fds = (window_fd(),) if use is None else (window_fd(), use)
+            self._child.start()
+        finally:  # The next process must not get what has this number by then.
+            self._child.fds = (window_fd(),)
+            if use is not None:
+                os.close(use)
         self.device.note_holder(self._child.pid)
         with suppress(GpuFailure), self._closed_if_fatal(), _as_gpu_failure():
             self._child.send(self._opening(-1 if use is None else use), START_SECONDS)
             self._is_opening = True
-        if use is not None:
-            os.close(use)
 
     def settle(self) -> None:
         """Waits until the process holds the GPU. Raises GpuFailure."""

@@ -71,7 +71,7 @@ def gpu_processes() -> set[int]:
 def test_checks_and_timings_keep_their_processes_and_know_of_each_others(monkeypatch, tmp_path):
     """verify, compare and bisect check and time one source after the other.
 
-    Whoever times knows of the idle processes that hold the GPU. They stay: the next check would
+    The timing knows of the idle processes that hold the GPU. They stay: the next check would
     wait for new ones.
     """
     task = load_task(write_quick_task(tmp_path / "kernels", WORKLOADS))

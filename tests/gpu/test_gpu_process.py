@@ -50,6 +50,10 @@ def test_the_first_question_opens_the_device(process: GpuProcess) -> None:
     assert process.is_running
 
 
+def refuse(*_: object, **__: object) -> None:
+    raise OSError("no more processes")
+
+
 def test_a_request_waits_for_who_has_the_device_alone(
     tools: ToolKernels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -82,6 +86,14 @@ def test_a_request_waits_for_who_has_the_device_alone(
             assert not others_may()
         assert process.opened is not None
         assert process.opened.pid in device().holders()
+        process.close()
+        assert process.ask(Drop(), Dropped, LONG) == Dropped(), "it was started by its request"
+        process.close()
+        with monkeypatch.context() as patch:
+            patch.setattr("subprocess.Popen", refuse)
+            with pytest.raises(OSError, match="no more processes"):
+                process.start()
+        assert others_may()
     finally:
         process.close()
 

@@ -29,7 +29,7 @@ with SharedDevice("GPU-1", Path(sys.argv[1])).alone():
 
 @pytest.fixture
 def another(tmp_path: Path) -> Callable[..., SharedDevice]:
-    """Makes what another process would have: locks belong to whoever opened the file."""
+    """Makes what another process would have: locks belong to the opened file."""
 
     def make(seconds: float = 600.0) -> SharedDevice:
         return SharedDevice(NAME, tmp_path / "devices", seconds)
