@@ -18,6 +18,9 @@ PRELUDE_NAME = "astra_tui_prelude.h"
 EXTRA_NAME = "astra_tui_extra.h"
 """A header that one compilation may have of its own."""
 
+LAUNCH_NAME = "astra_tui_launch_of_a_kernel"
+"""Of the prelude: what is called in place of a launch in a header. It has no body."""
+
 HEADERS = Path(__file__).with_name("headers")
 """The folder of the stand-ins, laid out as a folder of headers is."""
 

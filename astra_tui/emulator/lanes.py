@@ -27,12 +27,18 @@ from astra_tui.emulator.step import AccessSpec, Step
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.occupancy import WARP
 
+FULL_MASK = np.uint32(0xFFFF_FFFF)
 _ALL_BITS = (1 << 64) - 1
 _UNDEFINED_BYTE = 0xFF
 _LARGE = (
     *("local", "local_views", "shared", "shared_views", "shared_state", "shared_history"),
     *("copies", "marks", "bulk_copies", "barriers", "clocks"),
 )
+
+
+def is_full(mask: Any) -> bool:
+    """Whether a mask is one for all lanes, and names every lane of their warps."""
+    return not np.ndim(mask) and bool(mask == FULL_MASK)
 
 
 @dataclass(frozen=True)
@@ -207,10 +213,10 @@ class Chunk:
         if synchronises and self.clocks is not None:
             self.clocks.meet(group.lanes, (group.warps.astype(np.int64) << WARP) | mask)
         launch.time += 1
-        live = self.live_bits[group.warps]
-        whole = np.broadcast_to((mask & live) == live, (group.n,))
-        if whole.all():
-            lanes = group.lanes
+        live = self.live_bits[group.warps] if not is_full(mask) else None
+        whole = live is None or np.broadcast_to((mask & live) == live, (group.n,))
+        if whole is True or whole.all():
+            lanes = slice(None) if group.everyone else group.lanes
         else:
             lanes = group.lanes[whole]
             if self.partly is None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from astra_tui.emulator.faults import EmulationStopped, Fault
 from astra_tui.emulator.grid_dependency import share_waits
-from astra_tui.emulator.lanes import Chunk, Group
+from astra_tui.emulator.lanes import FULL_MASK, Chunk, Group, is_full
 from astra_tui.emulator.ops.bulk import finish_all, finish_oldest
 from astra_tui.emulator.ptx.module import Location
 from astra_tui.emulator.step import Flow, Step, WarpOrder
@@ -16,7 +16,6 @@ from astra_tui.emulator.undefined_values import follow
 from astra_tui.model.findings import FindingKind
 
 _FAR = 1 << 60
-_FULL_MASK = 0xFFFF_FFFF
 _DENIALS = 2
 _UNREAD = (
     "a bulk copy from shared memory that the block may leave before it is read: "
@@ -207,14 +206,16 @@ class Scheduler:
     def _is_complete(self, group: Group, step: Step) -> bool:
         """Whether the lanes that a warp operation names are all here."""
         if group.everyone and self.chunk.launch.threads % 32 == 0:
-            mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
-            if not mask.ndim and int(mask) == _FULL_MASK:
+            mask = step.mask(group.registers) if step.mask else FULL_MASK
+            if is_full(mask):
                 return True
         return bool(self._arrived(step, group).all())
 
     def _arrived(self, step: Step, group: Group) -> Any:
         """For each lane, whether all live lanes that its mask names are in the group."""
-        mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
+        mask = step.mask(group.registers) if step.mask else FULL_MASK
+        if is_full(mask):
+            return (self.chunk.live_bits & ~group.present_bits == 0)[group.warps]
         mask = np.broadcast_to(mask, (group.n,))
         own = np.uint32(1) << group.lanes_in_warp.astype(np.uint32)
         if step.mask is not None and ((mask & own) == 0).any():
@@ -253,11 +254,11 @@ class Scheduler:
         shares = self.launch.dependency is not None and step.orders is WarpOrder.ALL
         if step.orders is WarpOrder.NOTHING or not (self.launch.checked or shares):
             return
-        mask = step.mask(group.registers) if step.mask else np.uint32(_FULL_MASK)
+        mask = step.mask(group.registers) if step.mask else FULL_MASK
         if self.launch.checked:
             self.chunk.note_meeting(group, mask, step.orders is WarpOrder.ALL)
         if shares:
-            whole = np.broadcast_to(mask == _FULL_MASK, (group.n,))
+            whole = np.broadcast_to(mask == FULL_MASK, (group.n,))
             share_waits(self.chunk.waited, group.lanes[whole], self.chunk.warp)
 
     # -- block barriers ----------------------------------------------------------------------------

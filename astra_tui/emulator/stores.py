@@ -48,31 +48,37 @@ class StoreMap:
 
         `blocks` gives who stores, one for each offset, where a wanted piece may be among them.
         """
-        marks, first = self.marks[buffer.name], offsets >> self.granule_bits
-        count = max(size >> self.granule_bits, 1)
-        shared = int(np.bitwise_or.reduce(first, axis=None)) | 8  # The base may be aligned to less.
+        marks, bits = self.marks[buffer.name], self.granule_bits
+        count = max(size >> bits, 1)
+        step = _common_step(offsets) >> bits
+        first = int(offsets[0]) >> bits if step else offsets >> bits
+        # The base may be aligned to less than 8.
+        shared = step | 8 | (first if step else int(np.bitwise_or.reduce(first, axis=None)))
         at_once = min(count, shared & -shared)
         if at_once > 1:
             marks = marks.view(f"u{at_once}")
             first >>= at_once.bit_length() - 1
+            step //= at_once
+        span = step * (len(offsets) - 1) + 1
         for part in range(count // at_once):
-            self._mark(buffer, marks, first + part if part else first, blocks)
+            at = slice(first + part, first + part + span, step) if step else first + part
+            self._mark(buffer, marks, at, blocks)
 
-    def _mark(
-        self, buffer: Buffer, marks: Any, places: Any, blocks: Callable[[], Any] | None
-    ) -> None:
+    def _mark(self, buffer: Buffer, marks: Any, at: Any, blocks: Callable[[], Any] | None) -> None:
+        """Marks the pieces at places, or at a slice, of `marks`, which may have several in one."""
         at_once = marks.itemsize
         stored = marks.dtype.type(int.from_bytes(bytes([_STORED]) * at_once, "little"))
         if blocks is None:
-            marks[places] = stored
+            marks[at] = stored
             return
-        before = marks[places]
-        marks[places] = before | stored
+        before = marks[at]
         hits = np.flatnonzero(before & marks.dtype.type(stored * _WANTED))
+        marks[at] = before | stored
         if not len(hits):
             return
         known, wanted = self.writers.setdefault(buffer.name, {}), self.marks[buffer.name]
-        for place, block in zip(places[hits].tolist(), blocks()[hits].tolist(), strict=True):
+        places = at.start + hits * at.step if isinstance(at, slice) else at[hits]
+        for place, block in zip(places.tolist(), blocks()[hits].tolist(), strict=True):
             for piece in range(place * at_once, (place + 1) * at_once):
                 if wanted[piece] & _WANTED:
                     known.setdefault(piece, set()).add(block)
@@ -84,6 +90,17 @@ class StoreMap:
     def is_stored(self, buffer: str, offsets: Any) -> Any:
         """Whether the bytes at these offsets are stored."""
         return (self.marks[buffer][offsets >> self.granule_bits] & _STORED) != 0
+
+
+def _common_step(offsets: Any) -> int:
+    """How far each offset is above the one before; 0 where that differs."""
+    if len(offsets) < 2:
+        return 0
+    first, second, last = int(offsets[0]), int(offsets[1]), int(offsets[-1])
+    step = second - first
+    if step <= 0 or last - first != step * (len(offsets) - 1):
+        return 0
+    return step if bool((np.diff(offsets) == step).all()) else 0
 
 
 def first_missing(maps: Sequence[StoreMap], buffer: Buffer) -> tuple[int, int] | None:

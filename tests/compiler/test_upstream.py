@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from astra_tui.cuda_source.stand_ins import LAUNCH_NAME
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.compiler import headers as headers_module
 from astra_tui.lab.compiler.headers import HeaderTree
@@ -28,7 +29,8 @@ def over(compiler: Compiler, **changed: str) -> Compiler:
     other = Compiler(
         upstream=HeaderTree("lib", frozenset(texts), texts.__getitem__, ("include",), TREE.defines)
     )
-    other._child, other._info = compiler._child, compiler._info
+    other._info = compiler.start()
+    other._child = compiler._child
     return other
 
 
@@ -123,3 +125,57 @@ def test_what_a_stand_in_includes_is_found_among_the_files(opened) -> None:
 def test_too_much_is_an_error_of_the_source(opened, monkeypatch) -> None:
     monkeypatch.setattr(headers_module, "MAX_HEADERS", 2)
     assert "includes too much" in errors(opened, OWN, "act<__half>")[0][1]
+
+
+LAUNCHER = """#pragma once
+namespace lib {
+template <typename T, int N = 4>
+__global__ void other_kernel(T* out, int more = 0) { out[threadIdx.x] = N; }
+inline int f(int x) { return x; }
+#define LAUNCH(N) \\
+  lib::other_kernel<float, N> \\
+      <<<dim3(1, 2), 32, 0, stream>>>(out, \\
+                                      f(1))
+void launch_both(float* out, cudaStream_t stream) {
+  LAUNCH(1);
+  if (out) other_kernel<float, (3 > 2)><<<1, 1>>>(out);
+}
+}
+"""
+
+
+def test_kernels_that_only_launchers_name_are_not_compiled(opened) -> None:
+    source = '#include "lib/detail/launch.cuh"\n__global__ void own(float* p) { *p = 1.0f; }\n'
+    compiler = over(opened, **{"detail/launch.cuh": LAUNCHER})
+    made = compiler.compile(source, ("own",))
+    assert made.ok, made.errors
+    assert "other_kernel" not in made.ptx
+    wanted = "lib::other_kernel<float, 2>"
+    assert "other_kernel" in compiler.compile(source, (wanted,)).ptx
+    # One that launches another at run time is refused, and not run without the other.
+    text = (
+        f"{LAUNCHER}__global__ void parent(float* p) {{ lib::other_kernel<float><<<1, 1>>>(p); }}\n"
+    )
+    failed = over(opened, **{"detail/launch.cuh": text}).compile(source, ("own",))
+    assert LAUNCH_NAME in failed.errors[0].message
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (LAUNCHER, LAUNCHER.count("\n")),
+        ("else k<<<1, 2>>>(a);", "else LAUNCH();"),
+        ("return ::a::b<c<1>, (d > e)>::k<<<g(), 2>>>(h(i));", "return LAUNCH();"),
+        ("(*pointer)<<<1, 2>>>(a);", None),
+        ("// a <<< b and c\nint x; y >>>(z);", None),
+        ("k<<<1, 2>>>(a; b", None),
+        ("x = a <<<1>>>", None),
+    ],
+)
+def test_launches_are_taken_out_and_all_else_stays(text: str, left: str | int | None) -> None:
+    found = headers_module.without_launches(text)
+    if isinstance(left, int):
+        assert "<<<" not in found
+        assert found.count("\n") == left
+    else:
+        assert found == (text if left is None else left.replace("LAUNCH", LAUNCH_NAME))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from astra_tui.emulator import skeleton
 from astra_tui.emulator.device import Emulator
-from astra_tui.emulator.stores import first_missing
+from astra_tui.emulator.memory import GlobalMemory
+from astra_tui.emulator.stores import StoreMap, first_missing
 from astra_tui.emulator.tiles import Tile, joined
 from astra_tui.emulator.whole import GridSkeleton, WholePlan
 from astra_tui.lab.check.binding import bind_launch
@@ -239,3 +240,28 @@ def test_threads_of_a_loop_do_not_pile_up_where_data_decides(
     assert grid.skeleton.finding is None
     assert stored_elements(grid) == set(range(4096))
     assert max(waiting, default=1) <= 2
+
+
+@given(st.data())
+def test_stores_at_even_distances_are_marked_as_any_others(data: st.DataObject) -> None:
+    size = data.draw(st.sampled_from((1, 2, 4, 8, 16)))
+    granule = data.draw(st.sampled_from([g for g in (1, 2, 4) if g <= size]))
+    begin, step, n = (data.draw(st.integers(*limits)) for limits in ((0, 9), (1, 5), (2, 40)))
+    offsets = (begin + step * np.arange(n)) * size
+    wanted = data.draw(st.lists(st.sampled_from(offsets.tolist()), max_size=3))
+    room = DeviceBuffer("a", ArgumentRole.OUT, np.zeros(4096, np.uint8), 0)
+    memory = GlobalMemory((room,), (), 1)
+    buffer = memory.buffers[0]
+    apart, even = StoreMap(memory, granule), StoreMap(memory, granule)
+    for at_once, marks in ((1, apart), (n, even)):
+        marks.want("a", np.array([*wanted, 4000]))
+        for k in range(0, n, at_once):
+            blocks = 7 + np.arange(k, k + at_once)
+            part = offsets[k : k + at_once].copy()
+            marks.mark(buffer, part, size, lambda blocks=blocks: blocks)
+    assert np.array_equal(apart.marks["a"], even.marks["a"])
+    assert apart.writers == even.writers
+    assert set(even.offsets("a")) >= set(offsets.tolist())
+    without = StoreMap(memory, granule)
+    without.mark(buffer, offsets.copy(), size, None)
+    assert np.array_equal(without.offsets("a"), even.offsets("a"))

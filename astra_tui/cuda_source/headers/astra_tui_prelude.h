@@ -22,6 +22,8 @@ __host__ __device__ constexpr int __builtin_clz(unsigned int value) {
   for (; value; value >>= 1) --zeros;
   return zeros;
 }
+// In place of a launch in a header. Launchers are not called; a kernel that launches does not link.
+__device__ void astra_tui_launch_of_a_kernel();
 // Templates: cuda_device_runtime_api.h, where it is included, has the same as functions.
 template <int = 0>
 __device__ __forceinline__ void cudaGridDependencySynchronize() {

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.lanes import Group
+from astra_tui.emulator.lanes import FULL_MASK, Group
 from astra_tui.emulator.operands import DTYPES, Decoder, Run, opcode, type_of
 from astra_tui.emulator.ptx.module import Immediate, Instruction, Negated, Operand
 from astra_tui.emulator.step import Flow, Step, WarpOrder
 from astra_tui.model.findings import FindingKind
+from astra_tui.model.occupancy import WARP
 
 _U32 = np.uint32
-_EVERYONE = _U32(0xFFFF_FFFF)
 _INACTIVE = _U32(0xFFFF_FFFF)
 """What a shuffle from a lane that is not there gives: a NaN, so that relying on it shows."""
 
@@ -31,7 +32,7 @@ class _Members:
     Half warps with masks of their own may come to one instruction together; they are apart here.
     """
 
-    def __init__(self, group: Group, mask: Any = _EVERYONE):
+    def __init__(self, group: Group, mask: Any = FULL_MASK):
         self.group = group
         uniform = not np.ndim(mask) or bool((mask == mask.flat[0]).all())
         self.whole = group.whole_warps and uniform
@@ -78,10 +79,16 @@ def _shfl(decoder: Decoder, instruction: Instruction) -> Step:
     step.is_shuffle = True
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        members = _Members(group)
-        table, row = members.table(read(regs), _INACTIVE), members.row
         distance = np.asarray(read_distance(regs)).astype(np.int64) & 31
         bounds = np.asarray(read_bounds(regs)).astype(np.int64)
+        if group.whole_warps and not (distance.ndim or bounds.ndim):
+            value, inside = _shuffled(read(regs), mode, int(distance), int(bounds))
+            write(regs, value)
+            if write_found is not None:
+                write_found(regs, np.tile(inside, group.n // WARP))
+            return
+        members = _Members(group)
+        table, row = members.table(read(regs), _INACTIVE), members.row
         source, inside = _shuffle_source(mode, group.lanes_in_warp, distance, bounds)
         if not members.whole:
             _warn_inactive(members, source, step)
@@ -91,6 +98,20 @@ def _shfl(decoder: Decoder, instruction: Instruction) -> Step:
 
     step.run = run
     return step
+
+
+def _shuffled(value: Any, mode: str, distance: int, bounds: int) -> tuple[Any, Any]:
+    """What whole warps read whose lanes agree on all else, and whether each lane of a warp is
+    within its segment.
+    """
+    source, inside = _shuffle_source_of_warp(mode, distance, bounds)
+    return (value.reshape(-1, WARP)[:, source].reshape(-1) if value.ndim else value), inside
+
+
+@lru_cache
+def _shuffle_source_of_warp(mode: str, distance: int, bounds: int) -> tuple[Any, Any]:
+    lanes = np.arange(WARP)
+    return _shuffle_source(mode, lanes, np.int64(distance), np.int64(bounds))
 
 
 def _shuffle_source(mode: str, lane: Any, distance: Any, bounds: Any) -> tuple[Any, Any]:

@@ -169,8 +169,7 @@ class _Suite:
                 if size != self.typical[name]:
                     dims = self._fit({**self.typical, name: size}, MAX_ELEMENTS, keep=name)
                     yield self._case(f"{name}={size}", _why_size(size), dims)
-        smallest = {n: self._smallest(n) for n in self.task.dims}
-        yield self._case("smallest", "every size as small as the contract allows", smallest)
+        yield self._case("smallest", "every size as small as the contract allows", self._smallest())
         if not any(w.dtype is self.dtype for w in self.task.workloads):
             yield self._case(
                 "large",
@@ -196,7 +195,10 @@ class _Suite:
                 dims,
             )
 
-    def _smallest(self, name: str) -> int:
+    def _smallest(self) -> dict[str, int]:
+        return {name: self._smallest_of(name) for name in self.task.dims}
+
+    def _smallest_of(self, name: str) -> int:
         """The smallest positive size of a dimension that fits the others' typical sizes."""
         sizes = sorted({*self.task.dims[name].sizes, self.typical[name]} - {0})
         for size in sizes:
@@ -247,6 +249,12 @@ class _Suite:
             "odd sizes shifted by 1",
             "sizes that nothing divides, on misaligned bases",
             self._odd(),
+            offsets=dict.fromkeys(tensors, 1),
+        )
+        yield self._case(
+            "smallest shifted by 1",
+            "less than one block of what accesses fall back to",
+            self._smallest(),
             offsets=dict.fromkeys(tensors, 1),
         )
         yield from self._strided_rows([a for a in self.task.tensors if a.strided])

@@ -3,20 +3,25 @@
 They reach NVRTC in memory, so that nothing has to be unpacked and the compiler's process stays
 locked down. NVRTC compares names of in-memory headers as they are written, whatever folder the
 including file has. So each header gets one name, its path after `UPSTREAM_PREFIX`, to which the
-names in `#include` lines of other headers are changed; nothing else in a header is. What the
-source itself includes is a header of one line that includes the other. In messages and line
-tables a header then has its path, and `#pragma once` knows it again.
+names in `#include` lines of other headers are changed. What the source itself includes is a header
+of one line that includes the other. In messages and line tables a header then has its path, and
+`#pragma once` knows it again.
+
+Launches are taken out of headers (`without_launches`), since NVRTC compiles every kernel that a
+launcher names: all 107 of vLLM's cache_kernels.cu for the one that a plan launches.
 """
 
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
+from astra_tui.cuda_source.stand_ins import LAUNCH_NAME
 from astra_tui.model.compilation import UPSTREAM_PREFIX
 from astra_tui.model.errors import UserError
 
@@ -24,6 +29,11 @@ MAX_HEADERS = 500
 MAX_TOTAL_CHARACTERS = 16 << 20
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]+)>|"([^"\n]+)")', re.MULTILINE)
+
+_LAUNCH = re.compile(r"<<<[^;{}]*?>>>[\s\\]*\(")
+_LINE_BREAK = re.compile(r"\\?\n")
+_BETWEEN_TOKENS = "\\ \t\r\n"
+_OF_NAMES = frozenset("_" + string.ascii_letters + string.digits)
 
 
 @dataclass(frozen=True)
@@ -109,6 +119,76 @@ def included_headers(
 
 NOTHING = Included({}, {})
 """What a source needs that includes none of the files."""
+
+
+@lru_cache(maxsize=4 * MAX_HEADERS)
+def without_launches(text: str) -> str:
+    """A text of as many lines in which no `kernel<<<...>>>(...)` names its kernel.
+
+    In its place is a call of a function without a body: a launcher, which no plan asks for, still
+    compiles, and a kernel that launches another one does not link.
+    """
+    parts: list[str] = []
+    done = 0
+    for match in _LAUNCH.finditer(text):
+        begin, end = _kernel_begin(text, match.start()), _closing(text, match.end())
+        if done <= begin < end:
+            parts += [text[done:begin], f"{LAUNCH_NAME}()"]
+            parts += _LINE_BREAK.findall(text, begin, end)
+            done = end
+    return "".join((*parts, text[done:]))
+
+
+def _kernel_begin(text: str, end: int) -> int:
+    """Where a kernel's name, with its namespaces and template arguments, begins; -1 for none."""
+    begin = -1
+    end = _token_end(text, end)
+    while True:
+        if text[end - 1 : end] == ">":
+            end = _token_end(text, _opening(text, end))
+        name_end = end
+        while end > 0 and text[end - 1] in _OF_NAMES:
+            end -= 1
+        if end == name_end:
+            return begin
+        begin = end
+        end = _token_end(text, end)
+        if text[max(end - 2, 0) : end] != "::":
+            return begin
+        begin = end = end - 2  # With a space before it `::` is the global namespace's.
+
+
+def _token_end(text: str, end: int) -> int:
+    while end > 0 and text[end - 1] in _BETWEEN_TOKENS:
+        end -= 1
+    return end
+
+
+def _opening(text: str, end: int) -> int:
+    """Where the `<` is that the `>` before `end` closes; 0 for nowhere."""
+    depth = parentheses = 0
+    for at in range(end - 1, -1, -1):
+        character = text[at]
+        parentheses += (character == ")") - (character == "(")
+        if not parentheses:
+            depth += (character == ">") - (character == "<")
+        if character in ";{}" or parentheses < 0:
+            return 0
+        if not depth:
+            return at
+    return 0
+
+
+def _closing(text: str, begin: int) -> int:
+    """Behind the parenthesis that closes the one before `begin`; -1 for none in the statement."""
+    depth = 1
+    for at in range(begin, len(text)):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if text[at] == ";":
+            return -1
+        if not depth:
+            return at + 1
+    return -1
 
 
 class _Search:

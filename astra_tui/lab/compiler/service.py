@@ -14,7 +14,13 @@ import msgspec
 from astra_tui.cuda_source.stand_ins import EXTRA_NAME, PRELUDE_NAME, STAND_INS
 from astra_tui.lab.cache import ContentCache, content_key
 from astra_tui.lab.compiler.directives import is_known_header, refuse_unsafe
-from astra_tui.lab.compiler.headers import NOTHING, HeaderTree, Included, included_headers
+from astra_tui.lab.compiler.headers import (
+    NOTHING,
+    HeaderTree,
+    Included,
+    included_headers,
+    without_launches,
+)
 from astra_tui.lab.compiler.log import parse_diagnostics, parse_instantiations, parse_resources
 from astra_tui.lab.compiler.signature import SignatureError, parse_parameters
 from astra_tui.lab.compiler.toolchain import (
@@ -42,7 +48,7 @@ COMPILE_SECONDS = 30.0
 START_SECONDS = 60.0
 
 # Raised whenever what a cached answer means changes.
-_CACHE_VERSION = "4"
+_CACHE_VERSION = "5"
 
 _HEADER_WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt")
 _SUCCESS = "NVRTC_SUCCESS"
@@ -260,7 +266,7 @@ class Compiler:
                 "source": _without_lambda_spaces(source),
                 "name": SOURCE_NAME,
                 "expressions": expressions,
-                "headers": {**STAND_INS, **_all_without_lambda_spaces(headers)},
+                "headers": {**STAND_INS, **_for_nvrtc(headers)},
                 "options": options,
                 "cubin": True,
             }
@@ -407,7 +413,7 @@ class Compiler:
             "source": _without_lambda_spaces(source),
             "name": SOURCE_NAME,
             "expressions": expressions,
-            "headers": {**STAND_INS, **_all_without_lambda_spaces(inputs.headers)},
+            "headers": {**STAND_INS, **_for_nvrtc(inputs.headers)},
             "options": inputs.options,
             "cubin": cubin,
         }
@@ -477,8 +483,8 @@ def _without_lambda_spaces(source: str) -> str:
     return _LAMBDA_SPACE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), source)
 
 
-def _all_without_lambda_spaces(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: _without_lambda_spaces(text) for name, text in headers.items()}
+def _for_nvrtc(headers: Mapping[str, str]) -> dict[str, str]:
+    return {n: _without_lambda_spaces(without_launches(text)) for n, text in headers.items()}
 
 
 def _first_error(answer: _Answer) -> str:
