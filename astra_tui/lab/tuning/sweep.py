@@ -26,9 +26,9 @@ FINAL = Options(warm=False, chain=Chain.ITSELF, least_rounds=40, round_limit=100
 """Of the few that are left, measured again: the best of many first times is flattered."""
 
 NEAR = 0.01
-"""Trials within this of a workload's best are measured again with it."""
-FINALISTS = 3
-"""Of one workload, at most."""
+"""Trials within this of a workload's best are as good, by first times."""
+FINALISTS = 2
+"""Of one workload, at least, where so many are as good."""
 
 
 class TrialTime(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -119,14 +119,36 @@ def trial_time(trial: int, timing: WorkloadTiming, base_us: float) -> TrialTime:
 
 
 def finalists(searched: Iterable[Searched]) -> tuple[int, ...]:
-    """The trials to measure again: the best of each workload, and what seems as good."""
-    found: dict[int, None] = {}
-    for one in searched:
-        ranked = sorted(one.us, key=lambda t: one.us[t])
-        if ranked:
-            bound = one.us[ranked[0]] * (1 + NEAR)
-            found.update(dict.fromkeys(t for t in ranked[:FINALISTS] if one.us[t] <= bound))
+    """The trials to measure again, on all workloads: few that are among the best of many.
+
+    Each workload has FINALISTS of those that seem as good as its best. Every further one costs a
+    time on each workload.
+    """
+    near = [_near_best(one.us) for one in searched if one.us]
+    left = [min(len(trials), FINALISTS) for trials in near]
+    found: list[int] = []
+
+    def worth(trial: int) -> tuple[int, float, int]:
+        of = [
+            trials[trial]
+            for trials, more in zip(near, left, strict=True)
+            if more and trial in trials
+        ]
+        return len(of), -sum(of), -trial
+
+    while any(left):
+        found.append(max({t for trials in near for t in trials}.difference(found), key=worth))
+        left = [
+            more - (more > 0 and found[-1] in trials)
+            for trials, more in zip(near, left, strict=True)
+        ]
     return tuple(found)
+
+
+def _near_best(us: Mapping[int, float]) -> dict[int, float]:
+    """The trials that seem as good as the best, and how much slower than that each was."""
+    best = min(us.values())
+    return {trial: time / best - 1 for trial, time in us.items() if time <= best * (1 + NEAR)}
 
 
 @dataclass(frozen=True)

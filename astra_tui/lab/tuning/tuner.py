@@ -12,6 +12,7 @@ from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.lab.requests import CompiledTrial, TrialTimings
 from astra_tui.lab.tuning.portfolio import (
     Dims,
+    Gain,
     Gains,
     Part,
     Portfolio,
@@ -32,6 +33,7 @@ from astra_tui.lab.tuning.trials import candidates_of
 from astra_tui.model.errors import UserError
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.timing import WorkloadTiming
+from astra_tui.model.verdict_thresholds import MIN_DIFFERENCE
 
 Result = TypeVar("Result")
 
@@ -118,7 +120,8 @@ class Tuner:
         finals = await self._gains(OWN, chosen)
         default = best_on_average(finals, OWN, {w.name: w.weight for w in self.workloads})
         self.told(f"{len(chosen) - 1} measured again")
-        gains = finals if default == OWN else await self._gains(default, chosen)
+        may_pay = [t for t in chosen if t == default or _may_pay(finals[t], finals[default])]
+        gains = finals if default == OWN else await self._gains(default, may_pay)
         sizes = {w.name: w.dims for w in self.workloads}
         found = portfolio(default, sizes, gains)
         parts = await self._all(self._refined(default, part, sizes) for part in found.parts)
@@ -221,3 +224,11 @@ class Tuner:
             return trial_time(part.trial, timing, timing.cold.base_us)
 
         return await refined(part, sizes, gain)
+
+
+def _may_pay(gains: Mapping[str, Gain], over: Mapping[str, Gain]) -> bool:
+    """Whether a trial may be better than another one on a workload, as far as a third tells."""
+    return any(
+        gains[name].valid and gains[name].high > gain.low * (1 + MIN_DIFFERENCE)
+        for name, gain in over.items()
+    )
