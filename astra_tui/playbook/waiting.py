@@ -52,6 +52,14 @@ def calls_of(node: Node, name: str) -> list[Node]:
     return [c for c in of_type(node, "call_expression") if called_name(c) == name]
 
 
+def guarded_by(statement: Node) -> Node | None:
+    """The braces of an `if` that has no `else`; None for any other statement."""
+    if statement.type != "if_statement" or statement.child_by_field_name("alternative") is not None:
+        return None
+    body = field(statement, "consequence")
+    return body if body.type == "compound_statement" else None
+
+
 @dataclass(frozen=True)
 class Waiting:
     """One kernel of a source, and the arguments of the task that are complete before any call."""
@@ -61,15 +69,33 @@ class Waiting:
     stable: frozenset[str]
 
     def first(self) -> Node | None:
-        """The first statement of the kernel before which all of its threads have to have waited.
+        """The first statement of the kernel before which all threads that are left have to have
+        waited.
 
-        All before it is index arithmetic, shared memory, and loads of what is stable. It stands at
-        the kernel's outermost level, and no thread can have returned before it. None for a
+        All before it is index arithmetic, shared memory, loads of what is stable, and conditions
+        on these by which threads return. It stands at the kernel's outermost level. None for a
         kernel without any.
         """
         return next(filter(self._has_to_wait, statements_of(self.kernel.body)), None)
 
+    def place(self) -> Node | None:
+        """The statement above which the wait goes: `first`, or what stands first under its
+        condition where the threads that it keeps out use no memory that could be waited for.
+
+        What the condition asks is computed before the wait then, while the launch before runs.
+        """
+        first = self.first()
+        body = guarded_by(first) if first is not None else None
+        if first is None or body is None or self._has_to_wait(field(first, "condition")):
+            return first
+        every = statements_of(self.kernel.body)
+        if any(map(self._has_to_wait, every[every.index(first) + 1 :])):
+            return first
+        return next(iter(statements_of(body)), first)
+
     def _has_to_wait(self, statement: Node) -> bool:
+        if _only_returns(statement):
+            return self._has_to_wait(field(statement, "condition"))
         if any(self._is_opaque(node) for node in descendants(statement)):
             return True
         known = list(accesses_in(statement, self.kernel))
@@ -104,6 +130,15 @@ class Waiting:
         root, functions = self.source.root, (f.name for f in self.source.functions)
         globals_, types = _globals(self.source), _types_with_functions(root)
         return frozenset({*macros_of(root), *functions, *globals_, *types})
+
+
+def _only_returns(statement: Node) -> bool:
+    """Whether a statement is `if (...) return;`."""
+    if statement.type != "if_statement" or statement.child_by_field_name("alternative") is not None:
+        return False
+    body = field(statement, "consequence")
+    done = statements_of(body) if body.type == "compound_statement" else [body]
+    return [s.type for s in done] == ["return_statement"]
 
 
 def macros_of(root: Node) -> Iterator[str]:

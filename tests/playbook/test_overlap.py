@@ -52,11 +52,14 @@ STAYS_ABOVE = [
     "const float w = __ldg(&weight[0]);",
     "const T* scales = weight + 4; float w = 0.0f; for (int i = 0; i < 4; ++i) w += scales[i];",
     "#pragma unroll\n  for (int k = 0; k < N; ++k) kept[k] = 0.0f;",
+    "if (threadIdx.x >= d) return;",
+    "if (threadIdx.x >= d) { return; }",
 ]
 WAITS_ABOVE = [
     "const float z = x[0];",
     "x[threadIdx.x] = 0;",
-    "if (threadIdx.x >= d) return;",
+    "if (x[0] > d) return;",
+    "if (threadIdx.x >= d) { x[0] = 0; return; }",
     "if (threadIdx.x == 0) { atomicAdd(x, 1); }",
     "const float w = *weight;",
     "const float w = weight[0] + residual[0];",
@@ -102,6 +105,26 @@ def test_what_may_meet_a_launch_before_is_waited_for(statement: str, evidence: E
     text = overlapped(source(body, above=ABOVE), evidence)
     assert line_after_wait(text) == statement
     assert text.rstrip().endswith(f"  {TRIGGER}();\n}}")
+
+
+@pytest.mark.parametrize(
+    ("body", "inside"),
+    [
+        ("  if (threadIdx.x < d) {\n    x[0] = 1;\n  }", True),
+        ("  if (x[0] < d) {\n    x[0] = 1;\n  }", False),
+        ("  if (threadIdx.x < d) {\n    x[0] = 1;\n  }\n  x[1] = 2;", False),
+        ("  if (threadIdx.x < d) {\n    x[0] = 1;\n  } else {\n    x[1] = 2;\n  }", False),
+    ],
+)
+def test_threads_that_use_no_memory_need_not_wait(
+    body: str, inside: bool, evidence: Evidence
+) -> None:
+    text = overlapped(source(body), evidence)
+    assert (line_after_wait(text) == "x[0] = 1;") is inside
+    early = TriggerEarly().propose(KernelText.read(text), evidence)
+    assert isinstance(early, Proposal), early
+    assert line_after_wait(early.source) == f"{TRIGGER}();"
+    assert early.source.count(TRIGGER) == 1
 
 
 def test_comments_and_pragmas_stay_with_their_loop(evidence: Evidence) -> None:

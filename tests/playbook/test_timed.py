@@ -52,10 +52,11 @@ PATHS = {
     "merge_attn_states_lse": ("reciprocal", "fast_math", "wide_accesses", "flat_grid"),
     "silu_and_mul": ("row_grid", "fast_math", "wide_accesses"),
 }
+LAST = ("overlap_launches", "flush_exp")
 JOINED = {
     "fused_add_rmsnorm": (*PATHS["fused_add_rmsnorm"][:-1], "overlap_launches"),
-    "merge_attn_states_lse": (*PATHS["merge_attn_states_lse"], "overlap_launches"),
-    "silu_and_mul": (*PATHS["silu_and_mul"], "overlap_launches"),
+    "merge_attn_states_lse": (*PATHS["merge_attn_states_lse"], *LAST),
+    "silu_and_mul": (*PATHS["silu_and_mul"], *LAST),
 }
 """The steps that one round makes of a slow kernel."""
 UNSEEN_PATHS = {
@@ -165,7 +166,7 @@ def test_a_step_that_was_turned_down_is_left_out(tasks: dict[str, KernelTask]) -
 TUNED_PATHS = {
     "fused_add_rmsnorm": ("overlap_launches", "row_in_registers", "early_loads"),
     "merge_attn_states_lse": ("overlap_launches", "cheap_division", "tune_block"),
-    "silu_and_mul": ("flat_grid", "overlap_launches", "tune_block"),
+    "silu_and_mul": ("flat_grid", "overlap_launches", "flush_exp"),
 }
 
 
@@ -207,7 +208,7 @@ def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:
 FOR_GPUS = {
     *("row_grid", "full_grid", "flat_grid", "pack_rows", "single_turn", "store_early"),
     *("early_loads", "batch_loads", "cheap_division", "row_in_registers", "warp_rows"),
-    *("overlap_launches", "trigger_early", "tune_block", "cache_hints"),
+    *("overlap_launches", "flush_exp", "trigger_early", "tune_block", "cache_hints"),
 }
 
 
@@ -402,8 +403,8 @@ def test_what_a_sweep_had_among_its_choices_needs_no_round(tasks: dict[str, Kern
     text = task.tuned_file.read_text()
     new, known = brief(task, text), replace_dataclass(brief(task, text), swept=text)
     before, after = (asyncio.run(PlaybookTeam().plan(b, 9, lambda _: None)) for b in (new, known))
-    moves = {"combined", "flat_grid", "overlap_launches"}
+    moves = {"combined", "flat_grid", "overlap_launches", "flush_exp"}
     assert {d.plan.move for d in before.plans} == moves
-    assert {d.plan.move for d in after.plans} == {"flat_grid"}
+    assert {d.plan.move for d in after.plans} == {"combined", "flat_grid", "flush_exp"}
     reason = "the sweep of this source had it among its choices"
     assert {f"overlap_launches: {reason}", f"tune_block: {reason}"} <= set(after.refused)

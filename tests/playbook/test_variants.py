@@ -42,7 +42,7 @@ ONLY_AFTER_OTHERS = {
         "early_loads",
         "batch_loads",
     ),
-    *("store_early", "trigger_early"),
+    *("store_early", "trigger_early", "flush_exp"),
 }
 ONLY_ON_COUNTS = {"drop_tail"}
 ONLY_ON_SOFTMAX = {"online_softmax"}

@@ -9,6 +9,7 @@ from astra_tui.playbook.moves.early_loads import EarlyLoads
 from astra_tui.playbook.moves.fast_math import FastMath
 from astra_tui.playbook.moves.fit_block import FitBlock
 from astra_tui.playbook.moves.flat_grid import FlatGrid
+from astra_tui.playbook.moves.flush_exp import FlushExp
 from astra_tui.playbook.moves.full_grid import FullGrid
 from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.keep_row import KeepRow
@@ -53,6 +54,7 @@ def all_moves() -> tuple[Move, ...]:
         TuneBlock(),
         CacheHints(),
         OverlapLaunches(),
+        FlushExp(),
         TriggerEarly(),
     )
 
@@ -77,6 +79,7 @@ BY_TIME = (
     "batch_loads",
     "store_early",
     "overlap_launches",
+    "flush_exp",
     "trigger_early",
     "warp_rows",
     "hoist_invariants",

@@ -266,7 +266,7 @@ def _rewrite(source: KernelText, rows: _Rows, block: int) -> str:
     taken = source.names()
     name = fresh_name(f"{rows.kernel.name}_flat", taken)
     flat, row, column = (fresh_name(n, taken) for n in ("flat", "flat_row", "flat_column"))
-    count = fresh_name("total", taken)
+    count = fresh_name("flat_rows", taken)
     divisor = Divisor.of(rows.across, "across", taken)
     total = Binary("*", rows.rows, Name(divisor.size.name))
     launch = replace(
@@ -274,9 +274,11 @@ def _rewrite(source: KernelText, rows: _Rows, block: int) -> str:
         kernel=name,
         grid=(Call("ceil_div", (Call("max", (total, Integer(1))), Integer(block))),),
         block=(Integer(block),),
-        args=(*rows.launch.args, total, *divisor.args),
+        args=(*rows.launch.args, rows.rows, *divisor.args),
     )
-    conditions = [*divisor.conditions(total), Compare(total, ((">", Integer(0)),))]
+    # Threads of the last block that have no element divide their number as well.
+    divided = Binary("+", total, Integer(block))
+    conditions = [*divisor.conditions(divided), Compare(total, ((">", Integer(0)),))]
     place = in_place if _is_served_later(source.plan, rows.launch) else with_branch
     plan = place(source.plan, rows.launch, launch, all_of(conditions), divisor.lets)
     lines = [
@@ -294,7 +296,8 @@ def _rewrite(source: KernelText, rows: _Rows, block: int) -> str:
     removed: dict[Node, None] = {}
     for share in rows.shares:
         removed |= dict.fromkeys(share.removed)
-        edits.append(_as_condition(source, share, column, f"{flat} < {count}"))
+        # By the row: before a wait for the launches before, the division is done as well.
+        edits.append(_as_condition(source, share, column, f"{row} < {count}"))
     edits += [remove_statement(source.data, node) for node in removed]
     end = kernel.outer.end_byte
     text = rewritten(source.data, kernel.outer, edits)

@@ -86,7 +86,7 @@ def _kernels(source: KernelText) -> Iterator[Function]:
 def _first(source: KernelText, kernel: Function, task: KernelTask) -> Node:
     """What the kernel has to have waited for: the statement above which the wait goes."""
     stable = frozenset(a.name for a in task.args.values() if a.stable)
-    first = Waiting(source, kernel, stable).first()
+    first = Waiting(source, kernel, stable).place()
     if first is None:
         raise _Unsuitable(f"{kernel.line_text()} uses no memory that could be waited for")
     return first

@@ -11,7 +11,7 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, insert_after, remove_statement
 from astra_tui.playbook.evidence import lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.waiting import TRIGGER, WAIT, calls_of
+from astra_tui.playbook.waiting import TRIGGER, WAIT, calls_of, guarded_by
 
 
 class _Unsuitable(Exception):
@@ -69,17 +69,18 @@ def _wait_and_triggers(source: KernelText, kernel: Function) -> tuple[Node, list
     if all(launch.pdl is None for launch in source.launches_of(kernel)):
         raise _Unsuitable("its launches have no pdl=")
     statements = statements_of(kernel.body)
-    waits = [s for s in statements if _is_call(s, WAIT)]
-    if len(waits) != 1:
-        raise _Unsuitable("it does not wait in one place that all threads come to")
+    bodies = [statements, *(statements_of(b) for b in map(guarded_by, statements) if b is not None)]
+    waits = [(s, body) for body in bodies for s in body if _is_call(s, WAIT)]
+    if len(waits) != 1 or len(calls_of(kernel.body, WAIT)) != 1:
+        raise _Unsuitable("it does not wait in one place")
+    wait, body = waits[0]
     triggers = calls_of(kernel.body, TRIGGER)
     late = [s for s in statements if _is_call(s, TRIGGER)]
     if len(late) != len(triggers):
         raise _Unsuitable(f"line {line_of(triggers[0])}: not all threads trigger there")
-    at = statements.index(waits[0])
-    if any(s in statements[: at + 2] for s in late):
+    if any(s.start_byte < wait.start_byte or s in body[body.index(wait) + 1 :][:1] for s in late):
         raise _Unsuitable(f"line {line_of(late[0])}: it triggers early already")
-    return waits[0], late
+    return wait, late
 
 
 def _is_call(statement: Node, name: str) -> bool:
