@@ -51,12 +51,14 @@ from astra_tui.playbook.edits import (
     rewritten,
 )
 from astra_tui.playbook.edits import replace as put
+from astra_tui.playbook.folding import folded
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.vector_types import Way, vector_functions
 from astra_tui.playbook.waiting import TRIGGER, WAIT
 
 _WARP = 32
+_LOAD = "__ldg"
 _DEPENDENT = {"griddepcontrol.wait;": WAIT, "griddepcontrol.launch_dependents;": TRIGGER}
 _ON_HOPPER = re.compile(
     r"\(*__CUDACC_VER_MAJOR__>=12&&defined\(__CUDA_ARCH__\)&&\(?__CUDA_ARCH__>=900\)*"
@@ -81,9 +83,11 @@ def written_out(
     """
     texts = {**included, "": source}
     steps: list[tuple[str, Callable[[KernelText], str]]] = [
+        ("what its launches settle is folded in", folded),
         ("its block is of one dimension", _flat_blocks),
         ("a loop goes over the vectors of a row", lambda text: _over_vectors(text, texts)),
         ("loads and stores are written out", lambda text: _plain_accesses(text, texts)),
+        ("loads have no hints", lambda text: _without_hints(text, texts)),
     ]
     if dependent_launches:
         steps.insert(0, ("it waits and triggers by CUDA's functions", _dependent_calls))
@@ -616,3 +620,31 @@ def _loaded(data: bytes, kernel: Function, call: _VectorCall) -> list[Edit]:
         return [put(statement, f"{vector.name} = {place};")]
     declared = f"{vector.type} {vector.name} = {place};"
     return [remove_statement(data, declaration), put(statement, declared)]
+
+
+# -- loads with hints ------------------------------------------------------------------------------
+
+
+def _without_hints(source: KernelText, texts: Mapping[str, str]) -> str:
+    """`p[i]` for `__ldg(&p[i])`, and for a macro that stands for it. Compilers see by themselves
+    what a kernel only reads.
+    """
+    edits = []
+    for kernel in source.kernels:
+        for call in of_type(kernel.body, "call_expression"):
+            arguments = arguments_of(call)
+            if len(arguments) != 1 or not _loads_alone(called_name(call), texts):
+                continue
+            address = bare(arguments[0])
+            if address.type == "pointer_expression" and operator_of(address) == "&":
+                edits.append(put(call, text_of(field(address, "argument"))))
+    return source.changed(edits)
+
+
+def _loads_alone(name: str, texts: Mapping[str, str]) -> bool:
+    """Whether a function of an address is a load of it, also where a macro has its name."""
+    defined = re.compile(rf"#[ \t]*define[ \t]+{re.escape(name)}\((\w+)\)[ \t]+(.*)")
+    found = [match for text in texts.values() for match in defined.finditer(text)]
+    if not found:
+        return name == _LOAD
+    return all(m[2].strip() in (f"{_LOAD}({m[1]})", f"*({m[1]})") for m in found)

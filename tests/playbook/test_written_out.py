@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ from astra_tui.playbook.propose import propose_as_set
 from astra_tui.playbook.vector_types import Way, vector_functions
 from astra_tui.playbook.written_out import written_out
 from tests.conftest import OracleHere
-from tests.playbook.path import GPU
+from tests.playbook.path import GPU, require_pass
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
@@ -187,19 +188,26 @@ SOURCE = f"""\
 FILE = "upstream/norm.cuh"
 
 
-@pytest.fixture(scope="module")
-def task(tmp_path_factory) -> KernelTask:
-    """The norm with fp8 results, from a small library in place of the package that ships it."""
-    folder = tmp_path_factory.mktemp("kernels") / "norm_quant"
+def from_library(
+    folder: Path, operator: str, source: str, library: Mapping[str, str]
+) -> KernelTask:
+    """A bundled task, with a small library in place of the package that ships its kernel."""
     left_out = shutil.ignore_patterns("upstream.toml", "yardsticks.toml", "__pycache__")
-    shutil.copytree(find_task("flashinfer_rmsnorm_quant").folder, folder, ignore=left_out)
-    (folder / "baseline.cu").write_text(SOURCE)
-    library = {"norm.cuh": NORM, "vec.cuh": VECTORS}
+    shutil.copytree(find_task(operator).folder, folder, ignore=left_out)
+    (folder / "baseline.cu").write_text(source)
     files = upstream_files(library, include=(".",), origin="rows 1.0", licence="MIT")
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return load_task(folder)
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory) -> KernelTask:
+    """The norm with fp8 results."""
+    folder = tmp_path_factory.mktemp("kernels") / "norm_quant"
+    library = {"norm.cuh": NORM, "vec.cuh": VECTORS}
+    return from_library(folder, "flashinfer_rmsnorm_quant", SOURCE, library)
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +229,15 @@ def offered(task: KernelTask, source: str) -> dict[str, Proposal]:
 
 def written(kernel: str = NORM, vectors: str = VECTORS, source: str = SOURCE) -> str:
     """The source with its kernel written out."""
-    included = {FILE: kernel, "upstream/vec.cuh": vectors}
+    return _written(source, {FILE: kernel, "upstream/vec.cuh": vectors})
+
+
+def written_alone(file: str, kernel: str, source: str) -> str:
+    """A source whose library is one file, with its kernel written out."""
+    return _written(source, {f"upstream/{file}": kernel})
+
+
+def _written(source: str, included: Mapping[str, str]) -> str:
     brought = bring_in(source, included, "")
     assert brought is not None
     found = written_out(brought.text, included, dependent_launches=True)
@@ -318,6 +334,77 @@ def test_calls_that_are_given_memory_hide_nothing_from_a_move(task) -> None:
     proposals, refused = propose_all(SOURCE, evidence)
     assert "keep_row" not in {p.plan.move for p in proposals}
     assert "cannot be followed" in next(r.reason for r in refused if r.move == "keep_row")
+
+
+SUMS = """\
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+#define READ(place) __ldg(place)
+namespace rows {
+template <typename E, bool MASKED>
+__global__ void sums(E* __restrict__ to, const E* __restrict__ from, const int width,
+                     const int parts, const int64_t row_stride, const int64_t part_stride,
+                     const int64_t stride, const int* mask, const float* scale) {
+  const int64_t row = blockIdx.x;
+  const E* parts_of_row = from + row * row_stride;
+  const int* mask_of_row = nullptr;
+  const bool is_scaled = scale != nullptr;
+  if constexpr (MASKED) {
+    mask_of_row = mask + row * parts;
+  }
+  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+    float sum = 0.f;
+    for (int part = 0; part < parts; ++part) {
+      if constexpr (MASKED) {
+        if (mask_of_row[part] == 0) continue;
+      }
+      sum += static_cast<float>(READ(&parts_of_row[part * part_stride + i * stride]));
+    }
+    if (is_scaled) sum *= *scale;
+    to[row * width + i] = static_cast<E>(mask ? sum + 1.f : sum);
+  }
+}
+}
+"""
+SUMS_SOURCE = """\
+#include "sums.cuh"
+
+/* @launch
+   rows::sums<T, "false"> grid=num_tokens block=min(d, 1024)
+       args=(out, input, d, topk, stride(input, 0), stride(input, 1), 1, null, null)
+*/
+"""
+
+
+def test_what_launches_settle_is_folded_in() -> None:
+    text = written_alone("sums.cuh", SUMS, SUMS_SOURCE)
+    for line in (
+        "sum += static_cast<float>(parts_of_row[part * part_stride + i]);",
+        "to[row * width + i] = static_cast<E>(sum);",
+    ):
+        assert line in text
+    for gone in ("constexpr", "is_scaled", "mask_of_row", "READ(&"):
+        assert gone not in text
+    several = SUMS_SOURCE.replace(
+        "   rows", "   rows::sums<T, true> grid=1 block=1 args=(out, input, d)\n   rows"
+    )
+    kept = written_alone("sums.cuh", SUMS, several)
+    assert "if constexpr (MASKED)" in kept
+    assert "i * stride" in kept
+
+
+def test_lanes_keep_a_sum_each_over_parts_of_a_row(tmp_path: Path) -> None:
+    task = from_library(tmp_path / "sums", "vllm_moe_sum", SUMS_SOURCE, {"sums.cuh": SUMS})
+    evidence = Evidence(task, device=GPU, arch="sm_90a", included=included_texts(task))
+    best = propose_all(SUMS_SOURCE, evidence)[0][0]
+    assert best.plan.settings["moves"] == ("wide_accesses", "flat_grid", "overlap_launches")
+    assert "float sum[WIDTH];" in best.source
+    assert "#pragma unroll 8\n    for (int part = 0; part < parts; ++part) {" in best.source
+    with Compiler(upstream=task_headers(task)) as compiler, OracleHere(task) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+        require_pass(checker, best.source, select_cases(task, ("*",))[::7])
 
 
 @given(

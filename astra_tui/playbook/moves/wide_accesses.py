@@ -142,7 +142,7 @@ def _widen(source: KernelText, kernel: Function, launch: Launch, evidence: Evide
         names = _names(source)
         loops = widen_loops(source, kernel, launch, names, frozenset(map(int, lines.chosen)))
     elements = {a for loop in loops for a in loop.elements}
-    sizes = [_element(kernel, launch, e) for e in sorted(elements)]
+    sizes = [_element(evidence.task, kernel, launch, e) for e in sorted(elements)]
     element = _widest(sizes, evidence.task)
     size = evidence.one(
         "pack_bytes", "bytes that a thread moves at once", [b for b in _BYTES if b > element]
@@ -172,11 +172,23 @@ def _widest(elements: list[Expression], task: KernelTask) -> int:
     return max(int(dtype.size) for dtype in types)
 
 
-def _element(kernel: Function, launch: Launch, element: str) -> Expression:
-    """An element type in the plan's words: a type, or what a template parameter stands for."""
+def _element(task: KernelTask, kernel: Function, launch: Launch, element: str) -> Expression:
+    """An element type in the plan's words: a type, or what a template parameter stands for, which
+    the tensors say that are passed for pointers to it where the plan names it in C++.
+    """
     given = template_values(kernel, launch).get(element)
     if given is not None:
         return given
+    if any(p.name == element for p in kernel.template):
+        passed = (
+            launch.value_at(number) for number, p in enumerate(kernel.parameters)
+            if p.is_pointer and p.type == element
+        )  # fmt: skip
+        names = (p.id for p in passed if isinstance(p, Name))
+        types = {task.args[name].dtype for name in names if name in task.args}
+        if len(types) == 1 and not types & TENSOR_ONLY:
+            (dtype,) = types
+            return Name("T" if dtype is None else dtype.value)
     found = OF_SPELLING.get(element)
     if found is None or found in TENSOR_ONLY:
         raise NotWidenable(f"it accesses elements of type {element}, whose size is not known")
