@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.effects import is_pure
 from astra_tui.cuda_source.functions import Function, Variable, variables_of
 from astra_tui.cuda_source.syntax import (
     bare,
@@ -60,17 +59,13 @@ _SUFFIXES = {
 
 def folded(source: KernelText) -> str:
     """The source with each kernel as all of its launches run it."""
-    before = source
     while True:
         settled = [_Settled(source, kernel) for kernel in source.kernels]
         edits = [e for kernel in settled for e in kernel.branches()]
         edits = edits or [e for kernel in settled for e in kernel.constants()]
         if not edits:
-            break
+            return source.text
         source = KernelText.read(source.changed(edits))
-    if source == before:
-        return before.text
-    return source.changed(_unused(before, source))
 
 
 @dataclass(frozen=True)
@@ -248,19 +243,3 @@ def _operand(node: Node) -> str:
     node = bare(node)
     kinds = ("identifier", "number_literal", "call_expression", "subscript_expression")
     return text_of(node) if node.type in kinds else f"({text_of(node)})"
-
-
-def _unused(before: KernelText, after: KernelText) -> Iterator[Edit]:
-    """The edits that take away declarations of which folding took all uses."""
-    had_uses = {(k.name, v.name) for k in before.kernels for v in k.locals if k.uses(v)}
-    for kernel in after.kernels:
-        for variable in kernel.locals:
-            if (kernel.name, variable.name) in had_uses and _is_idle(kernel, variable):
-                yield remove_statement(after.data, variable.declaration)
-
-
-def _is_idle(kernel: Function, variable: Variable) -> bool:
-    """Whether nothing would change without a local's declaration."""
-    alone = [v for v in kernel.locals if v.declaration == variable.declaration] == [variable]
-    harmless = variable.value is None or is_pure(variable.value)
-    return alone and harmless and not variable.is_array and not kernel.uses(variable)

@@ -236,13 +236,15 @@ class _Widener:
 
     def _check_accumulators(self) -> None:
         """A sum of one thread's own elements may not be what the thread writes to memory."""
-        outer = {n for n in written_names(self.loop.node) if not self._is_inside(n)}
+        own = [a for a in self.stores if a.root.is_array and not a.root.is_shared]
+        written = written_names(self.loop.node) | {array.root.name for array in own}
+        outer = {n for n in written if not self._is_inside(n)}
         for name in outer - {self.loop.name}:
             for use in of_type(self.function.body, "identifier"):
                 if text_of(use) == name and use.start_byte > self.loop.node.end_byte:
                     self._check_use(use)
-        for array in self.stores:
-            if array.root.is_array and not array.root.is_shared:
+        for array in own:
+            if self.reader.read(array.index).number is None:
                 raise refusal(array.node, "each thread keeps its own elements in an array")
 
     def _check_use(self, use: Node) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.effects import fresh_name, is_pure
 from astra_tui.cuda_source.functions import Function, Variable
 from astra_tui.cuda_source.indices import BLOCK_THREADS, THREAD, IndexReader, Polynomial
 from astra_tui.cuda_source.polynomial import constant, of_atom
@@ -52,6 +52,7 @@ from astra_tui.playbook.edits import (
 )
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.folding import folded
+from astra_tui.playbook.from_zero import from_zero
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.vector_types import Way, vector_functions
@@ -85,6 +86,7 @@ def written_out(
     steps: list[tuple[str, Callable[[KernelText], str]]] = [
         ("what its launches settle is folded in", folded),
         ("its block is of one dimension", _flat_blocks),
+        ("a loop over a row begins at its first element", from_zero),
         ("a loop goes over the vectors of a row", lambda text: _over_vectors(text, texts)),
         ("loads and stores are written out", lambda text: _plain_accesses(text, texts)),
         ("loads have no hints", lambda text: _without_hints(text, texts)),
@@ -100,7 +102,24 @@ def written_out(
             continue
         if new != text:
             text, done = new, [*done, said]
-    return WrittenOut(text, f"Written out: {', '.join(done)}.") if done else None
+    if not done:
+        return None
+    after = KernelText.read(text)
+    text = after.changed(_without_use(KernelText.read(source), after))
+    return WrittenOut(text, f"Written out: {', '.join(done)}.")
+
+
+def _without_use(before: KernelText, after: KernelText) -> Iterator[Edit]:
+    """The edits that take away declarations which had uses before, and have none now."""
+    had_uses = {(k.name, v.name) for k in before.kernels for v in k.locals if k.uses(v)}
+    for kernel in after.kernels:
+        for variable in kernel.locals:
+            alone = [v for v in kernel.locals if v.declaration == variable.declaration]
+            harmless = variable.value is None or is_pure(variable.value)
+            if (kernel.name, variable.name) not in had_uses or kernel.uses(variable):
+                continue
+            if alone == [variable] and harmless and not variable.is_array:
+                yield remove_statement(after.data, variable.declaration)
 
 
 # -- dependent launches ----------------------------------------------------------------------------

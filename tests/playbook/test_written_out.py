@@ -249,7 +249,6 @@ def test_loads_threads_and_loops_are_written_as_they_are_meant() -> None:
     for line in (
         "cudaGridDependencySynchronize();",
         "const uint32_t row = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;",
-        "const uint32_t thread = threadIdx.x;",
         "for (uint32_t i = threadIdx.x; i < (d + V - 1) / V; i += blockDim.x) {",
         "vec<T, V> x = *reinterpret_cast<const vec<T, V>*>(&input[row * input_stride + i * V]);",
         "vec<T, V> w = *reinterpret_cast<const vec<T, V>*>(&weight[i * V]);",
@@ -260,7 +259,15 @@ def test_loads_threads_and_loops_are_written_as_they_are_meant() -> None:
         "let warps = ceil_div(min(1024, d // 8), 32)",
     ):
         assert line in text
-    for gone in ("asm", "rounds", ".fill(", ".load(", "cast_store", "threadIdx.y"):
+    for gone in (
+        "asm",
+        "uint32_t thread",
+        "rounds",
+        ".fill(",
+        ".load(",
+        "cast_store",
+        "threadIdx.y",
+    ):
         assert gone not in text
     again = written_out(text, {FILE: NORM, "upstream/vec.cuh": VECTORS}, dependent_launches=True)
     assert again is None
@@ -405,6 +412,40 @@ def test_lanes_keep_a_sum_each_over_parts_of_a_row(tmp_path: Path) -> None:
     with Compiler(upstream=task_headers(task)) as compiler, OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         require_pass(checker, best.source, select_cases(task, ("*",))[::7])
+
+
+ROWS_SOURCE = """\
+/* @launch
+   k<T> grid=tokens block=256 args=(out, input, d)
+*/
+#include <cuda_fp16.h>
+template <typename T>
+__global__ void k(T* out, const T* in, int d) {
+  const int begin = blockIdx.x * d, end = begin + d;
+  const int first = begin + threadIdx.x;
+  float most[1] = {-INFINITY};
+  for (int i = first; i < end; i += blockDim.x) most[0] = fmaxf(most[0], (float)in[i]);
+  __shared__ float largest[8];
+  largest[threadIdx.x / 32] = most[0];
+  __syncthreads();
+  for (int i = first; i < (blockIdx.x + 1) * d; i += blockDim.x) {
+    out[i] = (T)((float)in[i] / largest[0] + i);
+  }
+}
+"""
+
+
+def test_a_row_is_counted_from_its_first_element(tasks: dict[str, KernelTask]) -> None:
+    found = written_out(ROWS_SOURCE, {}, dependent_launches=True)
+    assert found is not None
+    head = "for (int i = threadIdx.x; i < d; i += blockDim.x)"
+    assert f"{head} most[0] = fmaxf(most[0], (float)in[begin + i]);" in found.text
+    assert "out[begin + i] = (T)((float)in[begin + i] / largest[0] + (begin + i));" in found.text
+    assert "first" not in found.text
+    offered, _ = propose_all(ROWS_SOURCE, Evidence(tasks["silu_and_mul"], device=GPU))
+    assert {"wide_accesses", "keep_row"} <= {p.plan.move for p in offered}
+    changing = ROWS_SOURCE.replace("float most", "first += 0; float most")
+    assert written_out(changing, {}, dependent_launches=True) is None
 
 
 @given(
