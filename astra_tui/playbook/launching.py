@@ -290,6 +290,8 @@ def plan_value(node: Node, function: Function, launch: Launch) -> Expression | N
     sides = [plan_value(field(node, s), function, launch) for s in ("left", "right")]
     if operator not in ("+", "-", "*", "//", "%") or sides[0] is None or sides[1] is None:
         return None
+    if operator in ("*", "//") and sides[1] == Integer(1):
+        return sides[0]
     return Binary(operator, sides[0], sides[1])
 
 

@@ -145,8 +145,12 @@ class Base:
     def written_out(self) -> Base | None:
         """The same with its kernels written out; None where there is nothing to write out."""
         evidence = self.evidence
+        dtypes = evidence.task.dtypes
         found = written_out(
-            self.text.text, evidence.included, dependent_launches=evidence.overlaps_launches
+            self.text.text,
+            evidence.included,
+            dependent_launches=evidence.overlaps_launches,
+            element=dtypes[0] if len(dtypes) == 1 else None,
         )
         if found is None:
             return None

@@ -31,6 +31,7 @@ from astra_tui.cuda_source.syntax import (
     statements_of,
     text_of,
 )
+from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import Launch, LaunchPlan, Let
 from astra_tui.model.launch.expression import (
     Binary,
@@ -41,6 +42,7 @@ from astra_tui.model.launch.expression import (
 )
 from astra_tui.model.launch.plan import Verbatim
 from astra_tui.playbook.accesses import pointer_in
+from astra_tui.playbook.called import with_calls_written_out
 from astra_tui.playbook.edits import (
     Edit,
     OverlappingEdits,
@@ -55,6 +57,8 @@ from astra_tui.playbook.folding import folded
 from astra_tui.playbook.from_zero import from_zero
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.staging import without_staging
+from astra_tui.playbook.type_constants import with_type_constants
 from astra_tui.playbook.vector_types import Way, vector_functions
 from astra_tui.playbook.waiting import TRIGGER, WAIT
 
@@ -75,17 +79,31 @@ class WrittenOut:
 
 
 def written_out(
-    source: str, included: Mapping[str, str], *, dependent_launches: bool
+    source: str,
+    included: Mapping[str, str],
+    *,
+    dependent_launches: bool,
+    element: DType | None = None,
 ) -> WrittenOut | None:
     """The source with its kernels written out; None where there is nothing to write out.
 
     `included` are the texts that it includes, in which the functions of vector types are read;
-    `dependent_launches` says whether what it is compiled for has them.
+    `dependent_launches` says whether what it is compiled for has them, `element` what the plan's T
+    is, None where it may be several types.
     """
     texts = {**included, "": source}
     steps: list[tuple[str, Callable[[KernelText], str]]] = [
         ("what its launches settle is folded in", folded),
         ("its block is of one dimension", _flat_blocks),
+        (
+            "numbers stand for those of types",
+            lambda text: with_type_constants(text, texts, element),
+        ),
+        ("its calls are written out", lambda text: with_calls_written_out(text, texts)),
+        (
+            "rows that it loaded into shared memory are loaded again",
+            lambda text: without_staging(text, texts),
+        ),
         ("a loop over a row begins at its first element", from_zero),
         ("a loop goes over the vectors of a row", lambda text: _over_vectors(text, texts)),
         ("loads and stores are written out", lambda text: _plain_accesses(text, texts)),

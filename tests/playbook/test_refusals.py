@@ -495,7 +495,7 @@ PLACE = "const int i = blockIdx.x * blockDim.x + threadIdx.x;"
 )
 def test_a_guard_becomes_a_loop_on_the_same_lines(body: str) -> None:
     before = flattened(body, DIVIDED_PLAN)
-    after = guards_as_loops(before)
+    after = guards_as_loops(before, {})
     assert "i < d; i += (int)gridDim.x * blockDim.x)" in after.text
     assert "return" not in after.text
     assert after.text.count("\n") == before.text.count("\n")
@@ -518,7 +518,7 @@ def test_a_guard_becomes_a_loop_on_the_same_lines(body: str) -> None:
 )
 def test_a_guard_that_does_more_stays(body: str) -> None:
     before = flattened(body, DIVIDED_PLAN)
-    assert guards_as_loops(before).text == before.text
+    assert guards_as_loops(before, {}).text == before.text
 
 
 def test_fewer_elements_than_a_pack_has_keep_a_block(evidence: Evidence) -> None:

@@ -16,6 +16,7 @@ from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.upstream import included_texts, task_headers
 from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.model.dtypes import DType
 from astra_tui.model.task import KernelTask, find_task, load_task, upstream_files
 from astra_tui.playbook import Evidence, Proposal, propose_all
 from astra_tui.playbook.included import BroughtIn, bring_in
@@ -446,6 +447,137 @@ def test_a_row_is_counted_from_its_first_element(tasks: dict[str, KernelTask]) -
     assert {"wide_accesses", "keep_row"} <= {p.plan.move for p in offered}
     changing = ROWS_SOURCE.replace("float most", "first += 0; float most")
     assert written_out(changing, {}, dependent_launches=True) is None
+
+
+CENTRED = """\
+#pragma once
+namespace rows {
+template <typename T> struct lanes;
+template <> struct lanes<float> {
+  static constexpr int count = 1;
+};
+template <typename F, typename W>
+__device__ inline F affine(F value, float by, const W* weight, const W* bias, int at) {
+  F result = value * by * static_cast<F>(weight[at]);
+  if (bias != nullptr) {
+    result = result + static_cast<F>(bias[at]);
+  }
+  return result;
+}
+__device__ inline float total(float value) {
+  __shared__ float sums[32];
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = 0.f;
+  for (int warp = 0; warp < blockDim.x / 32; ++warp) value += sums[warp];
+  return value;
+}
+template <typename T, typename W>
+__global__ void centred(const T* input, const W* weight, const W* bias, T* output, float eps,
+                        int width) {
+  extern __shared__ char storage[];
+  T* row = reinterpret_cast<T*>(storage);
+  constexpr int LANES = lanes<T>::count;
+  const int count = width / LANES, block = blockIdx.x;
+  float sum = 0.f, squares = 0.f;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    const T value = input[block * count + i];
+    row[i] = value;
+    sum += value;
+  }
+  const float mean = total(sum) / width;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    const float difference = row[i] - mean;
+    squares += difference * difference;
+  }
+  const float root = rsqrtf(total(squares) / width + eps);
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    const T difference = row[i] - mean;
+    const T result = affine(difference, root, weight, bias, i);
+    output[block * count + i] = result;
+  }
+}
+}
+"""
+CENTRED_SOURCE = """\
+#include "centred.cuh"
+
+/* @launch
+   rows::centred<T, float32> grid=tokens block=32 * ceil_div(min(hidden_dim, 1024), 32) shared=hidden_dim * sizeof(T)
+       args=(input, gemma, beta, normed_output, eps, hidden_dim)
+*/
+"""  # noqa: E501
+
+
+def centred(old: str = "", new: str = "") -> str:
+    """The kernel written out, with something changed."""
+    assert old in CENTRED
+    included = {"upstream/centred.cuh": CENTRED.replace(old, new)}
+    brought = bring_in(CENTRED_SOURCE, included, "")
+    assert brought is not None
+    found = written_out(brought.text, included, dependent_launches=True, element=DType.FLOAT32)
+    return found.text if found is not None else ""
+
+
+def test_a_row_that_is_staged_is_loaded_again_and_a_call_is_written_out() -> None:
+    text = centred()
+    for line in (
+        "constexpr int LANES = 1;",
+        "const float difference = input[block * count + i] - mean;",
+        "T result_2 = difference * root * static_cast<T>(weight[i]);",
+        "result_2 = result_2 + static_cast<T>(bias[i]);",
+        "const T result = result_2;",
+    ):
+        assert line in text
+    for gone in ("storage", "row[i]", "shared=", "affine("):
+        assert gone not in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("row[i] = value;", "row[i] = value + 1;"),
+        ("row[i] = value;", "row[count - i] = value;"),
+        ("row[i] = value;", "row[i] += value;"),
+        ("    row[i] = value;", "    value++;\n    row[i] = value;"),
+        ("= row[i] - mean", "= row[i] - row[0]"),
+        ("output[block * count + i] = result;", "row[i] = result;"),
+        ("output[block * count + i] = result;", "((T*)input)[block * count + i] = result;"),
+        ("__shared__ float sums[32];", "extern __shared__ float sums[];"),
+    ],
+)
+def test_what_is_more_than_a_staged_row_stays_in_shared_memory(old: str, new: str) -> None:
+    assert "storage[]" in centred(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  F result =", "  if (at > 9) return value;\n  F result ="),
+        ("  F result =", "  by += 1.f;\n  F result ="),
+        ("  F result =", "  static int calls = 0;\n  F result ="),
+        ("inline F affine", "inline void affine() {}\n__device__ inline F affine"),
+        ("affine(difference,", "root > 2.f ? difference : affine(difference,"),
+        ("affine(difference,", "affine<T, W>(difference + (sum = 0.f),"),
+    ],
+)
+def test_calls_stay_that_would_mean_something_else(old: str, new: str) -> None:
+    assert "= affine" in (text := centred(old, new)) or ": affine" in text
+
+
+def test_a_staged_row_is_kept_in_registers_by_a_block_that_fits(tmp_path: Path) -> None:
+    library = {"centred.cuh": CENTRED}
+    task = from_library(tmp_path / "n", "flashinfer_layernorm", CENTRED_SOURCE, library)
+    evidence = Evidence(task, device=GPU, arch="sm_90a", included=included_texts(task))
+    best = propose_all(CENTRED_SOURCE, evidence)[0][0]
+    made = ("wide_accesses", "fit_block", "keep_row", "overlap_launches")
+    assert best.plan.settings["moves"] == made
+    assert "T result_2[WIDTH];" in best.source  # Threads meet in a function of the library.
+    with Compiler(upstream=task_headers(task)) as compiler, OracleHere(task) as oracle:
+        checker = Checker(task, Emulator(), compiler, oracle)
+        require_pass(checker, best.source, select_cases(task, ("*",))[::5])
 
 
 @given(

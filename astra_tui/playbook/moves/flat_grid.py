@@ -97,7 +97,7 @@ class FlatGrid:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The first launch of a kernel whose threads never meet."""
-        rows = first_suitable(source, self.name, partial(_read, source))
+        rows = first_suitable(source, self.name, partial(_read, source, evidence))
         if isinstance(rows, NotApplicable):
             return rows
         if isinstance(WideAccesses().propose(source, evidence), Proposal):
@@ -132,8 +132,8 @@ class FlatGrid:
         return Proposal(plan, _rewrite(source, rows, int(block.chosen[0])))
 
 
-def _read(source: KernelText, kernel: Function, launch: Launch) -> _Rows:
-    _check(source, kernel)
+def _read(source: KernelText, evidence: Evidence, kernel: Function, launch: Launch) -> _Rows:
+    _check(source, evidence, kernel)
     shares = tuple(_shares(kernel, launch))
     if not shares:
         raise Unsuitable("no loop in which threads take the elements of a row")
@@ -167,9 +167,9 @@ def _idle_share(source: KernelText, rows: _Rows, evidence: Evidence) -> float | 
     return max(1 - n / h for h, n in zip(have, need, strict=True))
 
 
-def _check(source: KernelText, kernel: Function) -> None:
+def _check(source: KernelText, evidence: Evidence, kernel: Function) -> None:
     """Threads may not know each other."""
-    call = source.meeting(kernel.body)
+    call = source.meeting(kernel.body, evidence.included)
     if call is not None:
         raise Unsuitable(f"line {line_of(call)}: the threads of a block meet")
     shared = next((v for v in kernel.locals if v.is_shared), None)

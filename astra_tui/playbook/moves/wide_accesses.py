@@ -86,7 +86,7 @@ class WideAccesses:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """A second kernel with packed accesses; the first stays for what packs cannot reach."""
-        source = guards_as_loops(source)
+        source = guards_as_loops(source, evidence.included)
         reasons: list[str] = []
         suited: dict[str, tuple[Function, Launch]] = {}
         for kernel in source.kernels:
