@@ -409,6 +409,7 @@ def test_lanes_keep_a_sum_each_over_parts_of_a_row(tmp_path: Path) -> None:
     best = propose_all(SUMS_SOURCE, evidence)[0][0]
     assert best.plan.settings["moves"] == ("wide_accesses", "flat_grid", "overlap_launches")
     assert "float sum[WIDTH];" in best.source
+    assert "block=64" in best.source  # The largest workload has 16384 packs.
     assert "#pragma unroll 8\n    for (int part = 0; part < parts; ++part) {" in best.source
     with Compiler(upstream=task_headers(task)) as compiler, OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)

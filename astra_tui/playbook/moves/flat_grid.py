@@ -51,6 +51,7 @@ from astra_tui.playbook.moves.wide_accesses import WideAccesses
 
 _ROW_OF_TWO = of_atom("blockIdx.y") * of_atom("gridDim.x") + of_atom("blockIdx.x")
 _BLOCKS = (256, 128, 512, 64, 1024)
+_FILLING = (256, 128, 64)
 _LITTLE_IDLE = 0.05
 """With so few idle threads a grid of parts of rows was 1 to 2 % faster than a flat one, on an H200:
 it finds its row without a product and a shift."""
@@ -113,7 +114,9 @@ class FlatGrid:
         return self._proposal(source, evidence, rows)
 
     def _proposal(self, source: KernelText, evidence: Evidence, rows: _Rows) -> Proposal:
-        block = evidence.one("block", "threads of a block", _BLOCKS)
+        best = _filling(source, rows, evidence)
+        sizes = (best, *(size for size in _BLOCKS if size != best))
+        block = evidence.one("block", "threads of a block", sizes)
         line = rows.launch.place.line
         plan = Plan(
             title="Flatten the grid",
@@ -152,6 +155,18 @@ def _read(source: KernelText, evidence: Evidence, kernel: Function, launch: Laun
     of_block = in_block.pop()
     row_uses, rows = _row(kernel, launch, shares, of_block=of_block)
     return _Rows(kernel, launch, shares, row_uses, rows, across, of_block)
+
+
+def _filling(source: KernelText, rows: _Rows, evidence: Evidence) -> int:
+    """The threads of a block: fewer where no workload has a block for each multiprocessor."""
+    total = Binary("*", rows.rows, rows.across)
+    counts = values_on_workloads(total, source, evidence.task)
+    processors = values_on_workloads(Name("sm_count"), source, evidence.task)
+    most = max(counts, default=None)
+    for size in _FILLING:
+        if most is None or most > size * (processors[0] - 1):
+            return size
+    return _FILLING[-1]
 
 
 def _idle_share(source: KernelText, rows: _Rows, evidence: Evidence) -> float | None:
