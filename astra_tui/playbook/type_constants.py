@@ -10,10 +10,12 @@ from tree_sitter import Node
 from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.syntax import of_type, text_of
 from astra_tui.model.dtypes import PLAN_TYPES, DType
-from astra_tui.model.launch.expression import Expression, Name
+from astra_tui.model.launch import Launch
+from astra_tui.model.launch.expression import Name
+from astra_tui.model.launch.plan import Verbatim
+from astra_tui.model.launch.scope import TRUTH_VALUES
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import template_values
 
 _ASKED = re.compile(r"(?P<type>\w+)<(?P<of>\w+)>::(?P<name>\w+)")
 
@@ -42,7 +44,7 @@ def _number(
     if asked is None:
         return None
     launches = source.launches_of(kernel)
-    meant = {_spellings(asked["of"], template_values(kernel, each), element) for each in launches}
+    meant = {_spellings(asked["of"], kernel, each, element) for each in launches}
     spellings = meant.pop() if len(meant) == 1 else ()
     specialised = re.compile(rf"struct\s+{asked['type']}\s*<\s*([\w:]+)\s*>\s*{{([^{{}}]*)}}")
     constant = re.compile(rf"static\s+constexpr\s+int\s+{asked['name']}\s*=\s*(\d+)\s*;")
@@ -55,12 +57,17 @@ def _number(
 
 
 def _spellings(
-    name: str, given: Mapping[str, Expression], element: DType | None
+    name: str, kernel: Function, launch: Launch, element: DType | None
 ) -> tuple[str, ...]:
-    """What a template parameter stands for, in C++."""
+    """What a template parameter stands for, in C++; another name is its own."""
+    given = {p.name: each for p, each in zip(kernel.template, launch.template_args, strict=False)}
     match given.get(name):
         case Name(id="T"):
             return element.spellings if element is not None else ()
         case Name(id=plain) if plain in PLAN_TYPES:
             return DType(plain).spellings
-    return (name,) if name not in given else ()
+        case Name(id=plain) if plain in TRUTH_VALUES:
+            return (plain,)
+        case Verbatim(text=text):
+            return (text,)
+    return () if any(p.name == name for p in kernel.template) else (name,)

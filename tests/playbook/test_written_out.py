@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check.runner import Checker, select_cases
@@ -579,6 +580,63 @@ def test_a_staged_row_is_kept_in_registers_by_a_block_that_fits(tmp_path: Path) 
     with Compiler(upstream=task_headers(task)) as compiler, OracleHere(task) as oracle:
         checker = Checker(task, Emulator(), compiler, oracle)
         require_pass(checker, best.source, select_cases(task, ("*",))[::5])
+
+
+PACKED_SOURCE = """\
+#include "packed.cuh"
+
+/* @launch
+   when d % (16 // sizeof(T)) == 0 and aligned(out, 16) and aligned(input, 16):
+       rows::doubled<"T", "false"> grid=num_tokens block=min(d // (16 // sizeof(T)), 1024)
+           args=(out, input, d)
+*/
+"""
+PACKED = """\
+#pragma once
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+namespace rows {
+template <bool wide> struct Words;
+template <> struct Words<true> {
+  static constexpr int bytes = 32;
+};
+template <> struct Words<false> {
+  static constexpr int bytes = 16;
+  using word = int4;
+};
+template <typename E, bool wide>
+__global__ void doubled(E* __restrict__ to, const E* __restrict__ from, const int d) {
+  using word = typename Words<wide>::word;
+  constexpr int BYTES = Words<wide>::bytes;
+  constexpr int COUNT = BYTES / sizeof(E);
+  const long row = blockIdx.x;
+  const word* in = reinterpret_cast<const word*>(from + row * d);
+  word* out = reinterpret_cast<word*>(to + row * d);
+  const int words = d / COUNT;
+  for (int i = threadIdx.x; i < words; i += blockDim.x) {
+    word w = __ldg(&in[i]);
+    auto* element = reinterpret_cast<E*>(&w);
+    for (int j = 0; j < COUNT; j++) element[j] = element[j] + element[j];
+    out[i] = w;
+  }
+}
+}
+"""
+
+
+def test_words_of_a_size_that_types_say_get_a_flat_grid(tmp_path: Path) -> None:
+    task = from_library(tmp_path / "p", "vllm_gelu_new", PACKED_SOURCE, {"packed.cuh": PACKED})
+    evidence = Evidence(task, device=GPU, arch="sm_90a", included=included_texts(task))
+    (flat,) = (p for p in propose_all(PACKED_SOURCE, evidence)[0] if p.plan.move == "flat_grid")
+    assert "constexpr int BYTES = 16;" in flat.source
+    assert "let across = d // (16 // sizeof(T))" in flat.source
+    for old, new in (
+        ("    for (int j", "    element++;\n    for (int j"),
+        ("bytes = 16;", "bytes = 8 + 8;"),
+    ):
+        evidence = replace(evidence, included={"upstream/packed.cuh": PACKED.replace(old, new)})
+        moves = {p.plan.move for p in propose_all(PACKED_SOURCE, evidence)[0]}
+        assert "flat_grid" not in moves
 
 
 @given(

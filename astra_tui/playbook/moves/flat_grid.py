@@ -140,7 +140,7 @@ def _read(source: KernelText, evidence: Evidence, kernel: Function, launch: Laun
     shares = tuple(_shares(kernel, launch))
     if not shares:
         raise Unsuitable("no loop in which threads take the elements of a row")
-    bounds = {plan_value(s.bound, kernel, launch) for s in shares}
+    bounds = {plan_value(s.bound, kernel, launch, evidence.task) for s in shares}
     across = bounds.pop() if len(bounds) == 1 else None
     if across is None:
         raise Unsuitable(f"line {launch.place.line}: the plan cannot say how long a row is")

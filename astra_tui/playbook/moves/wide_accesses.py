@@ -8,7 +8,7 @@ from msgspec.structs import replace as replace_struct
 
 from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function
-from astra_tui.model.dtypes import OF_SPELLING, PLAN_TYPES, TENSOR_ONLY, DType
+from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import (
     Binary,
@@ -36,8 +36,8 @@ from astra_tui.playbook.launching import (
     for_workloads,
     is_fallback,
     only_for,
+    plan_type,
     plan_value,
-    template_values,
     with_branch,
 )
 from astra_tui.playbook.widening import (
@@ -173,26 +173,10 @@ def _widest(elements: list[Expression], task: KernelTask) -> int:
 
 
 def _element(task: KernelTask, kernel: Function, launch: Launch, element: str) -> Expression:
-    """An element type in the plan's words: a type, or what a template parameter stands for, which
-    the tensors say that are passed for pointers to it where the plan names it in C++.
-    """
-    given = template_values(kernel, launch).get(element)
-    if given is not None:
-        return given
-    if any(p.name == element for p in kernel.template):
-        passed = (
-            launch.value_at(number) for number, p in enumerate(kernel.parameters)
-            if p.is_pointer and p.type == element
-        )  # fmt: skip
-        names = (p.id for p in passed if isinstance(p, Name))
-        types = {task.args[name].dtype for name in names if name in task.args}
-        if len(types) == 1 and not types & TENSOR_ONLY:
-            (dtype,) = types
-            return Name("T" if dtype is None else dtype.value)
-    found = OF_SPELLING.get(element)
-    if found is None or found in TENSOR_ONLY:
+    found = plan_type(element, kernel, launch, task)
+    if found is None:
         raise NotWidenable(f"it accesses elements of type {element}, whose size is not known")
-    return Name(found.value)
+    return found
 
 
 def _width_of(elements: list[Expression], bytes_: int) -> Expression:
