@@ -127,6 +127,8 @@ class IndexReader:
         return self._atom(canonical(node), self._dependencies(node))
 
     def _division(self, operator: str, top: Polynomial, bottom: Polynomial) -> Polynomial:
+        if bottom.number == 1:
+            return top if operator == "/" else constant(0)
         text = f"({_canonical(top)}){operator}({_canonical(bottom)})"
         self.divisions[text] = Division(operator, top, bottom)
         names = [self.names_of.get(a, frozenset({a})) for a in (*top.atoms(), *bottom.atoms())]

@@ -98,10 +98,26 @@ def unknown_accesses(node: Node, function: Function) -> list[Node]:
     pointers = (p for p in of_type(node, "pointer_expression") if operator_of(p) == "*")
     subscripts = (
         s for s in of_type(node, "subscript_expression")
-        if not _is_member(s) and not _is_object(field(s, "argument"), function)
+        if not _is_member(s) and not _is_own(field(s, "argument"), function)
     )  # fmt: skip
     calls = (c for c in of_type(node, "call_expression") if _hands_on(c, function))
     return [n for n in (*subscripts, *pointers, *calls) if not any(contains(k, n) for k in known)]
+
+
+def _is_own(name: Node, function: Function) -> bool:
+    """Whether it is a local object, or a pointer that only ever points at one."""
+    variable = function.lookup(text_of(name), name) if name.type == "identifier" else None
+    if variable is None or variable.value is None or not variable.is_pointer:
+        return _is_object(name, function)
+    value, cast = bare(variable.value), cast_of(bare(variable.value))
+    address = bare(cast[1]) if cast is not None else value
+    if address.type != "pointer_expression" or operator_of(address) != "&":
+        return False
+    place = bare(field(address, "argument"))
+    owner = function.local(text_of(place), place) if place.type == "identifier" else None
+    is_thread_s = owner is not None and not (owner.is_reference or owner.is_shared)
+    is_object = is_thread_s and owner is not None and owner.is_scalar
+    return is_object and function.is_constant(variable)
 
 
 def _is_object(name: Node, function: Function) -> bool:

@@ -6,6 +6,8 @@ place in the grid, in steps of the grid's threads. Lines stay where they are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tree_sitter import Node
 
 from astra_tui.cuda_source.functions import Function, Variable
@@ -27,13 +29,13 @@ from astra_tui.playbook.kernel_text import KernelText
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
-def guards_as_loops(source: KernelText) -> KernelText:
+def guards_as_loops(source: KernelText, included: Mapping[str, str]) -> KernelText:
     """The source with a loop in place of the guard of each kernel that has one."""
-    edits = [e for kernel in source.kernels for e in _edits(source, kernel)]
+    edits = [e for kernel in source.kernels for e in _edits(source, included, kernel)]
     return KernelText.read(source.changed(edits)) if edits else source
 
 
-def _edits(source: KernelText, kernel: Function) -> list[Edit]:
+def _edits(source: KernelText, included: Mapping[str, str], kernel: Function) -> list[Edit]:
     statements = statements_of(kernel.body)
     for number, statement in enumerate(statements):
         found = _guarded(kernel, statement)
@@ -45,10 +47,10 @@ def _edits(source: KernelText, kernel: Function) -> list[Edit]:
         rest = f"{name} < {text_of(bound)}; {name} += ({kind})gridDim.x * blockDim.x)"
         heads = _heads(source.data, variable.declaration, statement, (start, rest))
         body, after = field(statement, "consequence"), statements[number + 1 :]
-        if operator == "<" and not after and _is_plain(source, [body]):
+        if operator == "<" and not after and _is_plain(source, included, [body]):
             return [heads[0], Edit(statement.start_byte, body.start_byte, f"{heads[1]} ")]
         leaves = [s.type for s in statements_of(body)] == ["return_statement"]
-        if operator == ">=" and after and leaves and _is_plain(source, after):
+        if operator == ">=" and after and leaves and _is_plain(source, included, after):
             deeper = [e for s in after for e in _deeper(source.data, s)]
             end = after[-1].end_byte
             return [heads[0], put(statement, f"{heads[1]} {{"), *deeper, Edit(end, end, " }")]
@@ -92,12 +94,12 @@ def _guarded(kernel: Function, statement: Node) -> tuple[Variable, str, Node] | 
     return variable, operator, right
 
 
-def _is_plain(source: KernelText, statements: list[Node]) -> bool:
+def _is_plain(source: KernelText, included: Mapping[str, str], statements: list[Node]) -> bool:
     """Whether threads neither leave in them nor meet."""
     jumps = ("return_statement", "goto_statement", "break_statement", "continue_statement")
     for statement in statements:
         if next(of_type(statement, *jumps), None) is not None:
             return False
-        if source.meeting(statement) is not None:
+        if source.meeting(statement, included) is not None:
             return False
     return True

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as replaced
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tree_sitter import Node
 
@@ -32,6 +32,9 @@ _PLAN_WIDTH = 96
 _MEETING = ("__sync", "__shfl", "__ballot", "__any", "__all", "__match", "__reduce", "__activemask")
 _TOGETHER = re.compile(rf"\b(?:{'|'.join(_MEETING)})|\b(?:threadIdx|blockIdx|__shared__|asm)\b")
 """What says that the threads of a block meet, share memory, or know their place in it."""
+_IN_ASSEMBLY = r"%(?:n?tid|n?ctaid|laneid|warpid)|\b(?:bar|barrier|shfl|vote|match|redux|elect)\."
+_IN_LIBRARY = re.compile(_TOGETHER.pattern.replace("|asm", "") + f"|{_IN_ASSEMBLY}")
+"""The same for what is included, which may have assembly of another kind."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +110,11 @@ class KernelText:
 
         return list(filter(meets, statements_of(kernel.body)))
 
-    def meeting(self, node: Node) -> Node | None:
+    def meeting(self, node: Node, included: Mapping[str, str]) -> Node | None:
         """The first call at or below a node in which threads may meet or know their place, also
-        within functions and macros of the source.
+        within functions and macros of the source and of what it includes.
         """
-        names = self.together
+        names = self.together | _together_in(tuple(included.values()))
         return next(
             (c for c in of_type(node, "call_expression")
              if called_name(c).startswith(_MEETING) or called_name(c) in names), None
@@ -120,18 +123,7 @@ class KernelText:
     @cached_property
     def together(self) -> frozenset[str]:
         """Functions and macros in which threads meet or know their place, directly or by others."""
-        texts = {f.name: text_of(f.body) for f in self.functions if not f.is_kernel}
-        for macro in of_type(self.root, "preproc_function_def", "preproc_def"):
-            texts[text_of(field(macro, "name"))] = text_of(macro.child_by_field_name("value"))
-        found = {name for name, text in texts.items() if _TOGETHER.search(text)}
-        while True:
-            called = {
-                name for name, text in texts.items()
-                if name not in found and found & set(re.findall(r"\w+", text))
-            }  # fmt: skip
-            if not called:
-                return frozenset(found)
-            found |= called
+        return _naming(_bodies(self.root), _TOGETHER)
 
     def changed(self, edits: Iterable[Edit], plan: LaunchPlan | None = None) -> str:
         """The source after edits of the code and, if given, with another launch plan."""
@@ -148,6 +140,41 @@ class KernelText:
         end = len(self.text[: found.end].encode())
         lines = "".join(f"   {_wrapped(line)}\n" for line in print_plan(plan).splitlines())
         return Edit(begin, end, f"/* @launch\n{lines}*/")
+
+
+@lru_cache(maxsize=16)
+def _together_in(texts: tuple[str, ...]) -> frozenset[str]:
+    """The functions and macros of included texts in which threads meet or know their place."""
+    bodies: dict[str, str] = {}
+    for text in texts:
+        for name, body in _bodies(parse(text)).items():
+            bodies[name] = f"{bodies.get(name, '')}\n{body}"
+    return _naming(bodies, _IN_LIBRARY)
+
+
+def _bodies(root: Node) -> dict[str, str]:
+    """What functions, but for kernels, and macros stand for, by name."""
+    found: dict[str, str] = {}
+    for function in functions_of(root):
+        if not function.is_kernel:
+            found[function.name] = f"{found.get(function.name, '')}\n{text_of(function.body)}"
+    for macro in of_type(root, "preproc_function_def", "preproc_def"):
+        name = text_of(field(macro, "name"))
+        found[name] = f"{found.get(name, '')}\n{text_of(macro.child_by_field_name('value'))}"
+    return found
+
+
+def _naming(bodies: Mapping[str, str], what: re.Pattern[str]) -> frozenset[str]:
+    """The names whose bodies say it, directly or by others."""
+    found = {name for name, body in bodies.items() if what.search(body)}
+    while True:
+        called = {
+            name for name, body in bodies.items()
+            if name not in found and found & set(re.findall(r"\w+", body))
+        }  # fmt: skip
+        if not called:
+            return frozenset(found)
+        found |= called
 
 
 def _has_barrier(node: Node) -> bool:

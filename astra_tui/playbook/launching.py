@@ -18,6 +18,7 @@ from astra_tui.cuda_source.syntax import (
     operator_of,
     text_of,
 )
+from astra_tui.model.dtypes import OF_SPELLING, TENSOR_ONLY
 from astra_tui.model.launch import (
     Branch,
     Dispatch,
@@ -270,10 +271,13 @@ def _is_specialised(candidate: Launch, launch: Launch) -> bool:
     return same and candidate.args[:args] == launch.args and given(candidate) > given(launch)
 
 
-def plan_value(node: Node, function: Function, launch: Launch) -> Expression | None:
+def plan_value(
+    node: Node, function: Function, launch: Launch, task: KernelTask | None = None
+) -> Expression | None:
     """A kernel's integer expression in the plan's words, None where it has none.
 
-    Parameters stand for what the launch passes, template arguments for what it names.
+    Parameters stand for what the launch passes, template arguments for what it names. With the
+    task, sizes of element types are known as well.
     """
     node = bare(node)
     value = integer_of(node)
@@ -281,19 +285,27 @@ def plan_value(node: Node, function: Function, launch: Launch) -> Expression | N
         return Integer(value)
     cast = cast_of(node)
     if cast is not None:
-        return plan_value(cast[1], function, launch)
+        return plan_value(cast[1], function, launch, task)
     if node.type == "identifier":
-        return _plan_name(node, function, launch)
+        return _plan_name(node, function, launch, task)
+    if node.type == "sizeof_expression" and task is not None:
+        named = text_of(node).removeprefix("sizeof").strip().strip("()").strip()
+        element = plan_type(named, function, launch, task)
+        return None if element is None else Call("sizeof", (element,))
     if node.type != "binary_expression":
         return None
     operator = {"/": "//"}.get(operator_of(node), operator_of(node))
-    sides = [plan_value(field(node, s), function, launch) for s in ("left", "right")]
+    sides = [plan_value(field(node, s), function, launch, task) for s in ("left", "right")]
     if operator not in ("+", "-", "*", "//", "%") or sides[0] is None or sides[1] is None:
         return None
+    if operator in ("*", "//") and sides[1] == Integer(1):
+        return sides[0]
     return Binary(operator, sides[0], sides[1])
 
 
-def _plan_name(node: Node, function: Function, launch: Launch) -> Expression | None:
+def _plan_name(
+    node: Node, function: Function, launch: Launch, task: KernelTask | None
+) -> Expression | None:
     name = text_of(node)
     variable = function.lookup(name, node)
     if variable is None:
@@ -301,8 +313,31 @@ def _plan_name(node: Node, function: Function, launch: Launch) -> Expression | N
     if variable.is_parameter and function.is_constant(variable):
         return launch.value_at([p.name for p in function.parameters].index(name))
     if variable.value is not None and variable.is_scalar and function.is_constant(variable):
-        return plan_value(variable.value, function, launch)
+        return plan_value(variable.value, function, launch, task)
     return None
+
+
+def plan_type(
+    element: str, kernel: Function, launch: Launch, task: KernelTask
+) -> Expression | None:
+    """An element type in the plan's words: a type, or what a template parameter stands for, which
+    the tensors say that are passed for pointers to it where the plan names it in C++.
+    """
+    given = template_values(kernel, launch).get(element)
+    if given is not None:
+        return given
+    if any(p.name == element for p in kernel.template):
+        passed = (
+            launch.value_at(number) for number, p in enumerate(kernel.parameters)
+            if p.is_pointer and p.type == element
+        )  # fmt: skip
+        names = (p.id for p in passed if isinstance(p, Name))
+        types = {task.args[name].dtype for name in names if name in task.args}
+        if len(types) == 1 and not types & TENSOR_ONLY:
+            (dtype,) = types
+            return Name("T" if dtype is None else dtype.value)
+    found = OF_SPELLING.get(element)
+    return None if found is None or found in TENSOR_ONLY else Name(found.value)
 
 
 def template_values(function: Function, launch: Launch) -> Mapping[str, Expression]:

@@ -145,8 +145,12 @@ class Base:
     def written_out(self) -> Base | None:
         """The same with its kernels written out; None where there is nothing to write out."""
         evidence = self.evidence
+        dtypes = evidence.task.dtypes
         found = written_out(
-            self.text.text, evidence.included, dependent_launches=evidence.overlaps_launches
+            self.text.text,
+            evidence.included,
+            dependent_launches=evidence.overlaps_launches,
+            element=dtypes[0] if len(dtypes) == 1 else None,
         )
         if found is None:
             return None
@@ -156,8 +160,13 @@ class Base:
     def ask(self, move: Move) -> Proposal | NotApplicable:
         """One move's answer; its plan names lines where they are in the source and its files.
 
-        What it does not find in the kernels as they are it may find in those written out.
+        What it does not find in the kernels as they are it may find in those written out. Several
+        moves at once are made on those first, since some of them may need it.
         """
+        if isinstance(move, Combined) and not self.problem and self.written_out is not None:
+            joined = self.written_out.ask(move)
+            if isinstance(joined, Proposal):
+                return joined
         answer = propose(move, self.text, self.evidence, self.runs)
         if isinstance(answer, NotApplicable):
             if not self.problem and self.written_out is not None:

@@ -7,12 +7,13 @@ that each is a single wide access.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
 from astra_tui.cuda_source.effects import fresh_name, is_pure, reads_memory, written_names
-from astra_tui.cuda_source.functions import Function, variables_of
+from astra_tui.cuda_source.functions import Function, Variable, variables_of
 from astra_tui.cuda_source.indices import (
     THREAD,
     IndexReader,
@@ -20,6 +21,7 @@ from astra_tui.cuda_source.indices import (
     canonical,
 )
 from astra_tui.cuda_source.syntax import (
+    LOOPS,
     called_name,
     contains,
     descendants,
@@ -57,7 +59,10 @@ from astra_tui.playbook.invariance import assignment_to, plain_locals
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.lane_indices import LaneIndices, NotWidenable, refusal
 from astra_tui.playbook.launching import factors, plan_value
-from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.loops import Loop, loops_of, read_loop
+
+_IN_FLIGHT = 8
+"""Iterations of a loop over packs that are unrolled: so many loads are on the way at once."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,50 @@ class WideLoop:
     """Integer parameters that have to be whole packs."""
     has_tail: bool = False
     """Whether a loop over single elements follows, which needs threads where no pack does."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Statements that change by lane."""
+
+    statements: tuple[Node, ...]
+
+    def contains(self, node: Node) -> bool:
+        """Whether a node lies in one of them."""
+        return any(contains(s, node) for s in self.statements)
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A condition that holds for all lanes or for none."""
+
+    condition: str
+    parts: tuple[_Part, ...]
+    others: tuple[_Part, ...]
+
+
+@dataclass(frozen=True)
+class _Repeated:
+    """A loop that all lanes go through alike."""
+
+    loop: Loop
+    pragma: Node | None
+    parts: tuple[_Part, ...]
+
+
+_Part = str | _Run | _Branch | _Repeated
+"""What an iteration is made of; text is what a pack does once."""
+
+
+def _runs(parts: Sequence[_Part]) -> Iterator[_Run]:
+    for part in parts:
+        match part:
+            case _Run():
+                yield part
+            case _Branch(parts=then, others=others):
+                yield from _runs((*then, *others))
+            case _Repeated(parts=repeated):
+                yield from _runs(repeated)
 
 
 def widen_loops(
@@ -139,12 +188,15 @@ class _Widener:
         """Stores of a run that stay single; no load that follows them may move before the run."""
         self.varying = self._varying()
         self.indices = LaneIndices(function, loop.name, self.reader, self.varying)
+        self.carried: dict[Node, Variable] = {}
         self.stores = [a for s in loop.body for a in accesses_in(s, function) if a.is_store]
 
     def widen(self) -> WideLoop:
         """The edits that put the wide loop in place of the loop."""
         self._check_body()
-        lines = self._block(self._opened(list(self.loop.body)))
+        parts = self._parts(self._opened(list(self.loop.body)))
+        self.carried = self._carried(parts)
+        lines = self._lines(parts)
         if not self.wide.accesses:
             return self.wide
         tail = self._tail()
@@ -184,13 +236,15 @@ class _Widener:
 
     def _check_accumulators(self) -> None:
         """A sum of one thread's own elements may not be what the thread writes to memory."""
-        outer = {n for n in written_names(self.loop.node) if not self._is_inside(n)}
+        own = [a for a in self.stores if a.root.is_array and not a.root.is_shared]
+        written = written_names(self.loop.node) | {array.root.name for array in own}
+        outer = {n for n in written if not self._is_inside(n)}
         for name in outer - {self.loop.name}:
             for use in of_type(self.function.body, "identifier"):
                 if text_of(use) == name and use.start_byte > self.loop.node.end_byte:
                     self._check_use(use)
-        for array in self.stores:
-            if array.root.is_array and not array.root.is_shared:
+        for array in own:
+            if self.reader.read(array.index).number is None:
                 raise refusal(array.node, "each thread keeps its own elements in an array")
 
     def _check_use(self, use: Node) -> None:
@@ -208,7 +262,10 @@ class _Widener:
 
     def _varying(self) -> set[str]:
         """Names whose value changes from element to element."""
+        counted = {loop.name for s in self.loop.body for loop in _loops_in(s, self.function)}
         varying = {self.loop.name}
+        for change in (c for s in self.loop.body for c in of_type(s, "update_expression")):
+            varying |= identifiers_in(child(change, "argument")) - counted
         while True:
             before = len(varying)
             for statement in self.loop.body:
@@ -217,23 +274,56 @@ class _Widener:
                     value = part.child_by_field_name("value") or child(part, "right")
                     if identifiers_in(value) & varying and target.type != "subscript_expression":
                         varying |= identifiers_in(target) - {"threadIdx"}
+                for part in of_type(statement, "if_statement", *LOOPS):
+                    if identifiers_in(child(part, "condition")) & varying:
+                        varying |= written_names(part) - counted
             if len(varying) == before:
                 return varying
 
     # What belongs to the pack, and what to its lanes
 
-    def _block(self, statements: list[Node]) -> list[str]:
-        lines: list[str] = []
+    def _parts(self, statements: list[Node]) -> list[_Part]:
+        parts: list[_Part] = []
         run: list[Node] = []
+
+        def ended(part: _Part) -> None:
+            nonlocal run
+            parts.extend([_Run(tuple(run)), part] if run else [part])
+            run = []
+
         for statement in statements:
+            repeated = self._uniform_loop(statement)
             if self._is_index(statement) or self._is_uniform(statement, run):
-                lines.append(dedented(self.source.data, statement, text_of(statement)))
+                parts.append(dedented(self.source.data, statement, text_of(statement)))
             elif self._is_uniform_branch(statement):
-                lines += [*self._run(run), *self._branch(statement)]
-                run = []
+                ended(self._branch(statement))
+            elif repeated is not None:
+                pragma = run.pop() if run and run[-1].type == "preproc_call" else None
+                ended(_Repeated(repeated, pragma, tuple(self._parts(list(repeated.body)))))
             else:
                 run.append(statement)
-        return [*lines, *self._run(run)]
+        return [*parts, _Run(tuple(run))] if run else parts
+
+    def _lines(self, parts: Sequence[_Part]) -> list[str]:
+        lines: list[str] = []
+        for part in parts:
+            match part:
+                case str():
+                    lines.append(part)
+                case _Run(statements=statements):
+                    lines += self._run(list(statements))
+                case _Branch():
+                    lines += [f"if {part.condition} {{", indented_lines(self._lines(part.parts))]
+                    if part.others:
+                        lines += ["} else {", indented_lines(self._lines(part.others))]
+                    lines.append("}")
+                case _Repeated(loop=loop, pragma=pragma):
+                    body = child(loop.node, "body")
+                    head = self.source.data[loop.node.start_byte : body.start_byte].decode()
+                    unroll = f"#pragma unroll {_IN_FLIGHT}" if pragma is None else text_of(pragma)
+                    inner = indented_lines(self._lines(part.parts))
+                    lines += [unroll.rstrip(), f"{head.rstrip()} {{", inner, "}"]
+        return lines
 
     def _is_index(self, statement: Node) -> bool:
         """Whether a statement declares integers that follow from the loop's variable."""
@@ -285,24 +375,34 @@ class _Widener:
             return False
         return any(self._is_wide(a) for a in accesses_in(statement, self.function))
 
-    def _branch(self, statement: Node) -> list[str]:
-        consequence = statements_of(child(statement, "consequence"))
-        lines = [
-            f"if {text_of(child(statement, 'condition'))} {{",
-            indented_lines(self._block(consequence)),
-        ]
+    def _branch(self, statement: Node) -> _Branch:
         other = statement.child_by_field_name("alternative")
+        others: list[_Part] = []
+        then = self._parts(statements_of(child(statement, "consequence")))
         if other is not None:
             inner = other.named_children[-1] if other.type == "else_clause" else other
-            lines += ["} else {", indented_lines(self._block(statements_of(inner)))]
-        return [*lines, "}"]
+            others = self._parts(statements_of(inner))
+        return _Branch(text_of(child(statement, "condition")), tuple(then), tuple(others))
+
+    def _uniform_loop(self, statement: Node) -> Loop | None:
+        """A loop that all lanes of a pack go through alike, and in which they take neighbours."""
+        loop = read_loop(statement, self.function) if statement.type == "for_statement" else None
+        if loop is None or loop.declaration is not None:
+            return None
+        head = [n for n in (loop.start, loop.bound, loop.step) if n is not None]
+        names = set().union(*map(identifiers_in, head))
+        if names & (self.varying | written_names(self.loop.node)) or not all(map(is_pure, head)):
+            return None
+        if any(map(self._is_stored_to, head)):
+            return None
+        accesses = (a for s in loop.body for a in accesses_in(s, self.function))
+        return loop if any(self._is_wide(a) for a in accesses) else None
 
     # One run of statements that change by lane
 
     def _run(self, run: list[Node]) -> list[str]:
         if not run:
             return []
-        self._check_locals(run)
         loads: dict[str, tuple[Access, str]] = {}
         stores: dict[str, tuple[Access, str]] = {}
         edits: list[Edit] = []
@@ -312,26 +412,33 @@ class _Widener:
                 if self._is_wide(access):
                     edit = self._use(access, statement, loads, stores)
                     edits += [edit] if edit else []
-        body = [self._lane_text(s, edits) for s in run]
+        body = [line for s in run for line in self._lane_lines(s, edits)]
         lane, width = self.names.lane, self.names.width
-        before = [self._declared(*a, stored=False) for a in loads.values()]
+        carried = dict.fromkeys(v for s in run for v in self._carried_by(s))
+        before = [f"{v.type} {v.name}[{width}];" for v in carried]
+        before += [self._declared(*a, stored=False) for a in loads.values()]
         before += [self._declared(*a, stored=True) for a in stores.values()]
         after = [self._stored(*a) for a in stores.values()]
         head = ["#pragma unroll", f"for (int {lane} = 0; {lane} < {width}; ++{lane}) {{"]
         return [*before, *head, indented_lines(body), "}", *after]
 
-    def _check_locals(self, run: list[Node]) -> None:
-        """Values of a lane live in one inner loop only."""
-        declared = {v.name for s in run for v in (plain_locals(s) or [])}
-        for name in declared:
-            for use in of_type(self.loop.node, "identifier"):
-                inside = any(contains(s, use) for s in run)
-                variable = self.function.lookup(name, use)
-                from_run = variable is not None and any(
-                    contains(s, variable.declaration) for s in run
-                )
-                if text_of(use) == name and not inside and from_run:
-                    raise refusal(use, f"{name} is used on both sides of a condition")
+    def _carried(self, parts: Sequence[_Part]) -> dict[Node, Variable]:
+        """Values of lanes that several runs need, by their uses: a pack has one for each lane."""
+        runs = list(_runs(parts))
+        found: dict[Node, Variable] = {}
+        for run in runs:
+            for declaration in (s for s in run.statements if s.type == "declaration"):
+                declared = [v for v in self.function.locals if v.declaration == declaration]
+                uses = {use: v for v in declared for use in self.function.uses(v)}
+                outside = [u for u in uses if not run.contains(u)]
+                for use in outside:
+                    known = all(v.is_scalar and v.type != "auto" for v in declared)
+                    is_plain = plain_locals(declaration) is not None and known
+                    if not is_plain or not any(other.contains(use) for other in runs):
+                        name = text_of(use)
+                        raise refusal(use, f"{name} is used on both sides of a condition")
+                found |= uses if outside else {}
+        return found
 
     def _is_wide(self, access: Access) -> bool:
         """Whether an access takes the next element in the next lane. Raises NotWidenable."""
@@ -405,10 +512,28 @@ class _Widener:
         for use in of_type(statement, "identifier"):
             slope = self.indices.slopes.get(text_of(use), 0)
             inside = any(e.start <= use.start_byte < e.end for e in mine)
+            if use in self.carried and not inside:
+                mine.append(replace(use, f"{text_of(use)}[{self.names.lane}]"))
             if slope == 0 or inside or self._is_shadowed(use):
                 continue
             mine.append(replace(use, f"({text_of(use)} + {self.names.lane})"))
         return dedented(self.source.data, statement, rewritten(self.source.data, statement, mine))
+
+    def _carried_by(self, statement: Node) -> list[Variable]:
+        """The values that a declaration begins and other runs need."""
+        return [
+            v
+            for v in self.function.locals
+            if v.declaration == statement and v in self.carried.values()
+        ]
+
+    def _lane_lines(self, statement: Node, edits: list[Edit]) -> list[str]:
+        carried = self._carried_by(statement)
+        if not carried:
+            return [self._lane_text(statement, edits)]
+        values = [(v, v.value) for v in carried if v.value is not None]
+        lane = self.names.lane
+        return [f"{v.name}[{lane}] = {self._lane_text(value, edits)};" for v, value in values]
 
     def _is_shadowed(self, use: Node) -> bool:
         variable = self.function.lookup(text_of(use), use)
@@ -459,6 +584,11 @@ class _Widener:
         names = [p.name for p in self.function.parameters]
         whole = {self.launch.value_at(names.index(d)) for d in self.indices.divisible}
         return value is not None and bool(set(factors(value)) & whole)
+
+
+def _loops_in(statement: Node, function: Function) -> Iterator[Loop]:
+    found = (read_loop(node, function) for node in of_type(statement, *LOOPS))
+    return (loop for loop in found if loop is not None)
 
 
 def _operand(node: Node) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.effects import fresh_name
+from astra_tui.cuda_source.effects import fresh_name, is_pure
 from astra_tui.cuda_source.functions import Function, Variable
 from astra_tui.cuda_source.indices import BLOCK_THREADS, THREAD, IndexReader, Polynomial
 from astra_tui.cuda_source.polynomial import constant, of_atom
@@ -31,6 +31,7 @@ from astra_tui.cuda_source.syntax import (
     statements_of,
     text_of,
 )
+from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import Launch, LaunchPlan, Let
 from astra_tui.model.launch.expression import (
     Binary,
@@ -41,6 +42,7 @@ from astra_tui.model.launch.expression import (
 )
 from astra_tui.model.launch.plan import Verbatim
 from astra_tui.playbook.accesses import pointer_in
+from astra_tui.playbook.called import with_calls_written_out
 from astra_tui.playbook.edits import (
     Edit,
     OverlappingEdits,
@@ -51,12 +53,17 @@ from astra_tui.playbook.edits import (
     rewritten,
 )
 from astra_tui.playbook.edits import replace as put
+from astra_tui.playbook.folding import folded
+from astra_tui.playbook.from_zero import from_zero
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.staging import without_staging
+from astra_tui.playbook.type_constants import with_type_constants
 from astra_tui.playbook.vector_types import Way, vector_functions
 from astra_tui.playbook.waiting import TRIGGER, WAIT
 
 _WARP = 32
+_LOAD = "__ldg"
 _DEPENDENT = {"griddepcontrol.wait;": WAIT, "griddepcontrol.launch_dependents;": TRIGGER}
 _ON_HOPPER = re.compile(
     r"\(*__CUDACC_VER_MAJOR__>=12&&defined\(__CUDA_ARCH__\)&&\(?__CUDA_ARCH__>=900\)*"
@@ -72,18 +79,35 @@ class WrittenOut:
 
 
 def written_out(
-    source: str, included: Mapping[str, str], *, dependent_launches: bool
+    source: str,
+    included: Mapping[str, str],
+    *,
+    dependent_launches: bool,
+    element: DType | None = None,
 ) -> WrittenOut | None:
     """The source with its kernels written out; None where there is nothing to write out.
 
     `included` are the texts that it includes, in which the functions of vector types are read;
-    `dependent_launches` says whether what it is compiled for has them.
+    `dependent_launches` says whether what it is compiled for has them, `element` what the plan's T
+    is, None where it may be several types.
     """
     texts = {**included, "": source}
     steps: list[tuple[str, Callable[[KernelText], str]]] = [
+        ("what its launches settle is folded in", folded),
         ("its block is of one dimension", _flat_blocks),
+        (
+            "numbers stand for those of types",
+            lambda text: with_type_constants(text, texts, element),
+        ),
+        ("its calls are written out", lambda text: with_calls_written_out(text, texts)),
+        (
+            "rows that it loaded into shared memory are loaded again",
+            lambda text: without_staging(text, texts),
+        ),
+        ("a loop over a row begins at its first element", from_zero),
         ("a loop goes over the vectors of a row", lambda text: _over_vectors(text, texts)),
         ("loads and stores are written out", lambda text: _plain_accesses(text, texts)),
+        ("loads have no hints", lambda text: _without_hints(text, texts)),
     ]
     if dependent_launches:
         steps.insert(0, ("it waits and triggers by CUDA's functions", _dependent_calls))
@@ -96,7 +120,24 @@ def written_out(
             continue
         if new != text:
             text, done = new, [*done, said]
-    return WrittenOut(text, f"Written out: {', '.join(done)}.") if done else None
+    if not done:
+        return None
+    after = KernelText.read(text)
+    text = after.changed(_without_use(KernelText.read(source), after))
+    return WrittenOut(text, f"Written out: {', '.join(done)}.")
+
+
+def _without_use(before: KernelText, after: KernelText) -> Iterator[Edit]:
+    """The edits that take away declarations which had uses before, and have none now."""
+    had_uses = {(k.name, v.name) for k in before.kernels for v in k.locals if k.uses(v)}
+    for kernel in after.kernels:
+        for variable in kernel.locals:
+            alone = [v for v in kernel.locals if v.declaration == variable.declaration]
+            harmless = variable.value is None or is_pure(variable.value)
+            if (kernel.name, variable.name) not in had_uses or kernel.uses(variable):
+                continue
+            if alone == [variable] and harmless and not variable.is_array:
+                yield remove_statement(after.data, variable.declaration)
 
 
 # -- dependent launches ----------------------------------------------------------------------------
@@ -616,3 +657,31 @@ def _loaded(data: bytes, kernel: Function, call: _VectorCall) -> list[Edit]:
         return [put(statement, f"{vector.name} = {place};")]
     declared = f"{vector.type} {vector.name} = {place};"
     return [remove_statement(data, declaration), put(statement, declared)]
+
+
+# -- loads with hints ------------------------------------------------------------------------------
+
+
+def _without_hints(source: KernelText, texts: Mapping[str, str]) -> str:
+    """`p[i]` for `__ldg(&p[i])`, and for a macro that stands for it. Compilers see by themselves
+    what a kernel only reads.
+    """
+    edits = []
+    for kernel in source.kernels:
+        for call in of_type(kernel.body, "call_expression"):
+            arguments = arguments_of(call)
+            if len(arguments) != 1 or not _loads_alone(called_name(call), texts):
+                continue
+            address = bare(arguments[0])
+            if address.type == "pointer_expression" and operator_of(address) == "&":
+                edits.append(put(call, text_of(field(address, "argument"))))
+    return source.changed(edits)
+
+
+def _loads_alone(name: str, texts: Mapping[str, str]) -> bool:
+    """Whether a function of an address is a load of it, also where a macro has its name."""
+    defined = re.compile(rf"#[ \t]*define[ \t]+{re.escape(name)}\((\w+)\)[ \t]+(.*)")
+    found = [match for text in texts.values() for match in defined.finditer(text)]
+    if not found:
+        return name == _LOAD
+    return all(m[2].strip() in (f"{_LOAD}({m[1]})", f"*({m[1]})") for m in found)

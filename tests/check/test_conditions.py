@@ -420,6 +420,82 @@ def test_a_path_that_no_case_of_the_suite_takes_is_reached(
     )
 
 
+MARKED = """\
+name = "marked"
+summary = "x + 1, and nothing in a marked row"
+dtypes = ["float32"]
+rows = "rows"
+
+[dims.rows]
+sizes = [0, 1, 7]
+
+[dims.d]
+sizes = [1, 8, 40]
+
+[args.out]
+role = "out"
+shape = ["rows", "d"]
+
+[args.x]
+role = "in"
+shape = ["rows", "d"]
+
+[args.kind]
+role = "in"
+dtype = "int32"
+shape = ["rows"]
+values = { kind = "integers", low = 0, high = 1000000 }
+
+[args.none]
+role = "scalar"
+dtype = "int32"
+choices = [777777, 5]
+
+[contract]
+accepts = ["rows >= 0", "d >= 1"]
+
+[tolerance.float32]
+atol = 1e-06
+rtol = 1e-06
+source = "a sum is rounded once"
+
+[cost]
+bytes = "8 * rows * d"
+flops = "rows * d"
+
+[[workloads]]
+dims = { rows = 7, d = 40 }
+"""
+MARKED_SOURCE = """\
+/* @launch
+   k grid=rows block=64 args=(out, x, kind, none, d)
+*/
+__global__ void k(float* out, const float* x, const int* kind, int none, int d) {
+  for (int i = threadIdx.x; i < d; i += blockDim.x) {
+    const long at = blockIdx.x * (long)d + i;
+    out[at] = kind[blockIdx.x] == none ? 0.0f : x[at] + 1.0f;
+  }
+}
+"""
+
+
+def test_integers_of_inputs_are_tried_at_what_scalars_may_be(
+    tmp_path: Path, compiler: Compiler
+) -> None:
+    (tmp_path / "task.toml").write_text(MARKED)
+    (tmp_path / "baseline.cu").write_text(MARKED_SOURCE)
+    (tmp_path / "reference.py").write_text(
+        "import torch\n\n\ndef reference(x, kind, none):\n"
+        "    return {'out': torch.where((kind == none)[:, None], torch.zeros_like(x), x + 1)}\n"
+    )
+    task = load_task(tmp_path)
+    with OracleHere(task) as oracle:
+        *_, report = Checker(task, Emulator(), compiler, oracle).check(MARKED_SOURCE, "k.cu")
+    assert isinstance(report, CheckReport)
+    assert report.verdict is CheckVerdict.PASSED, report.message
+    assert "kind all 777777" in {c.why.rpartition(", ")[2] for c in report.conditions}
+
+
 def test_what_stays_open_is_inconclusive_until_an_engineer_rules(
     silu: Path, compiler: Compiler
 ) -> None:

@@ -44,6 +44,21 @@ def packed(body: str, plan: str = "k<T> grid=tokens block=128 args=(out, d)") ->
 ROW = "for (int i = threadIdx.x; i < d; i += blockDim.x) out[blockIdx.x * d + i] = (T)1.0f;"
 
 
+def test_what_changes_by_element_begins_in_each_lane(evidence: Evidence) -> None:
+    body = (
+        "for (int i = threadIdx.x; i < d; i += blockDim.x) {\n  int many = 0, some = 0;\n"
+        "  if (in[blockIdx.x * d + i] > (T)0.0f) many = 1;\n  some++;\n"
+        "  out[blockIdx.x * d + i] = (T)(float)(many + some);\n}"
+    )
+    text = source(
+        "k<T> grid=tokens block=128 args=(out, input, d)", "T* out, const T* in, int d", body
+    )
+    answer = WideAccesses().propose(text, evidence)
+    assert isinstance(answer, Proposal)
+    wide = answer.source[answer.source.index("k_wide(") :]
+    assert wide.index("++lane") < wide.index("int many = 0, some = 0;")
+
+
 def test_short_rows_share_a_block(evidence: Evidence) -> None:
     answer = PackRows().propose(packed(ROW), evidence)
     assert isinstance(answer, Proposal)
@@ -480,7 +495,7 @@ PLACE = "const int i = blockIdx.x * blockDim.x + threadIdx.x;"
 )
 def test_a_guard_becomes_a_loop_on_the_same_lines(body: str) -> None:
     before = flattened(body, DIVIDED_PLAN)
-    after = guards_as_loops(before)
+    after = guards_as_loops(before, {})
     assert "i < d; i += (int)gridDim.x * blockDim.x)" in after.text
     assert "return" not in after.text
     assert after.text.count("\n") == before.text.count("\n")
@@ -503,7 +518,7 @@ def test_a_guard_becomes_a_loop_on_the_same_lines(body: str) -> None:
 )
 def test_a_guard_that_does_more_stays(body: str) -> None:
     before = flattened(body, DIVIDED_PLAN)
-    assert guards_as_loops(before).text == before.text
+    assert guards_as_loops(before, {}).text == before.text
 
 
 def test_fewer_elements_than_a_pack_has_keep_a_block(evidence: Evidence) -> None:

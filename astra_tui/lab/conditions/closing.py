@@ -1,9 +1,10 @@
 """What becomes of the sides that the suite did not take: reached by a case, or proved unreachable.
 
-First the values that the suite has elsewhere are tried on launches of the kernel in question, and
-numbers that the kernel compares with. For what is left a solver is asked for sizes, scalars and
-layouts within the contract; that it finds none is a proof, and what it finds becomes a case. All
-limits are counts of the solver's own steps, so that the answer is the same on any machine.
+First the values that the suite has elsewhere are tried on launches of the kernel in question,
+numbers that the kernel compares with, and in integers of inputs those that scalars may be. For what
+is left a solver is asked for sizes, scalars and layouts within the contract; that it finds none is
+a proof, and what it finds becomes a case. All limits are counts of the solver's own steps, so that
+the answer is the same on any machine.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ class Closing:
     found: list[Case] = field(default_factory=list)
     """The cases that took open sides."""
     elements: int = MAX_PROBED
+    kept_back: int = 0
+    """Of these, what is not to be used yet."""
     steps: int = _SOLVER_BUDGET
     tried: dict[OpenSide, _Tried] = field(default_factory=dict)
     proved: dict[OpenSide, str] = field(default_factory=dict)
@@ -86,7 +89,10 @@ class Closing:
     def close(self) -> tuple[ConditionResult, ...]:
         """All sides that the suite left open, with what is known of each now."""
         left = self.coverage.open()
+        self._try(self._with_marks, data_only=True)
+        self.kept_back = MAX_PROBED // 2  # Other sizes are to have their turn as well.
         self._try(self._with_other_values, data_only=True)
+        self.kept_back = 0
         for side in self.coverage.open():
             self._prove(side, thorough=False)
         self._try(self._with_other_sizes)
@@ -208,14 +214,19 @@ class Closing:
                 for number in numbers:
                     scalars = {**base.scalars, argument.name: number}
                     yield _changed(base, f"{argument.name}={number:g}", scalars=scalars)
-        read = [a for a in self.task.tensors if a.is_read]
-        for argument in read:
+        for argument in (a for a in self.task.tensors if a.is_read):
             if self.task.dtype_of(argument, base.dtype).is_float:
-                for number in numbers:
-                    if argument.allows(number):
-                        constant = Values(ValueKind.CONSTANT, number)
-                        values = {**base.values, argument.name: constant}
-                        yield _changed(base, f"{argument.name} all {number:g}", values=values)
+                yield from (_filled(base, argument.name, n) for n in numbers if argument.allows(n))
+
+    def _with_marks(self, base: Case, _: str) -> Iterator[Case]:
+        """A case with integers that are what a scalar may be, such as the mark of what is empty."""
+        whole = (a for a in self.task.scalars if a.dtype is not None and not a.dtype.is_float)
+        marks = dict.fromkeys(number for scalar in whole for number in scalar.choices)
+        for argument in (a for a in self.task.tensors if a.is_read):
+            if argument.values.kind is ValueKind.INTEGERS and not argument.values.distinct:
+                ends = self.task.values_at(argument.values, base.dims, base.dtype)
+                for number in (n for n in marks if ends.low <= n <= ends.high):
+                    yield _filled(base, argument.name, number)
 
     def _numbers(self, kernel: str) -> list[float]:
         """Floating-point numbers that a kernel compares with."""
@@ -237,7 +248,7 @@ class Closing:
         if case.outside_contract:
             return False
         cost = _CASE_COST + self.task.elements(case.dims, case.dtype)
-        if self.probes >= MAX_PROBES or cost > self.elements:
+        if self.probes >= MAX_PROBES or cost > self.elements - self.kept_back:
             return False
         self.probes += 1
         self.elements -= cost
@@ -373,6 +384,12 @@ class Closing:
 
 def _named(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={number}" for name, number in numbers.items())
+
+
+def _filled(base: Case, name: str, number: float) -> Case:
+    """A case with one number everywhere in an input."""
+    values = {**base.values, name: Values(ValueKind.CONSTANT, number)}
+    return _changed(base, f"{name} all {number:g}", values=values)
 
 
 def _changed(base: Case, name: str, **changes: Any) -> Case:

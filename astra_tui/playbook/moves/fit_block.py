@@ -22,13 +22,21 @@ from astra_tui.model.launch.expression import (
     Name,
 )
 from astra_tui.model.plan import CodePlace, Counter, Plan, Risk
+from astra_tui.model.task import KernelTask
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit
 from astra_tui.playbook.evidence import predicted
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.launching import all_of, plan_value
+from astra_tui.playbook.launching import (
+    all_of,
+    multiple_of_warp,
+    plan_value,
+    values_on_workloads,
+)
 from astra_tui.playbook.loops import Loop, halves, loops_of
 from astra_tui.playbook.thread_count import MAX_THREADS, why_count_matters
+
+_WARP = 32
 
 
 class _Unsuitable(Exception):
@@ -65,7 +73,9 @@ class FitBlock:
             for launch in source.launches_of(kernel):
                 try:
                     new = (
-                        _grown(kernel, launch, taken) if evidence.timed else _shrunk(kernel, launch)
+                        _grown(source, kernel, launch, evidence.task, taken)
+                        if evidence.timed
+                        else _shrunk(kernel, launch)
                     )
                     found.append((kernel, launch, new))
                 except _Unsuitable as reason:
@@ -131,15 +141,17 @@ def _shrunk(kernel: Function, launch: Launch) -> _Fitted:
     return _Fitted(replace(launch, block=(Call("min", (size, warps)),)), ())
 
 
-def _grown(kernel: Function, launch: Launch, taken: set[str]) -> _Fitted:
+def _grown(
+    source: KernelText, kernel: Function, launch: Launch, task: KernelTask, taken: set[str]
+) -> _Fitted:
     """A thread for each element of a row, or for equal shares of a row that is too long for that.
 
     Half as many where all rows of the launch can run at once with them, and only with them: a row
     that waits for another's place costs more than a second iteration.
     """
-    size = _fixed_size(launch)
     longest = _longest(kernel, launch)
-    reason = why_count_matters(kernel, size.value)
+    idle = _leaves_warps_idle(source, launch, longest, task)
+    reason = why_count_matters(kernel, MAX_THREADS if idle else _fixed_size(launch).value)
     if reason:
         raise _Unsuitable(reason)
     if is_bounded(kernel):
@@ -157,6 +169,20 @@ def _grown(kernel: Function, launch: Launch, taken: set[str]) -> _Fitted:
     chosen = Conditional(all_of(conditions), Name(half.name), Name(equal.name))
     threads = _let("threads", chosen, taken)
     return _Fitted(replace(launch, block=(Name(threads.name),)), (equal, half, threads))
+
+
+def _leaves_warps_idle(
+    source: KernelText, launch: Launch, longest: Expression, task: KernelTask
+) -> bool:
+    """Whether a block that follows from the sizes has warps on a workload for which its row has no
+    element, as where it counts elements of which a thread takes several.
+    """
+    size = launch.block[0]
+    if len(launch.block) != 1 or isinstance(size, Integer):
+        return False
+    have, need = (values_on_workloads(value, source, task) for value in (size, longest))
+    of_warps = multiple_of_warp(size, source.plan) and len(have) == len(need)
+    return of_warps and any(h - n >= _WARP for h, n in zip(have, need, strict=True))
 
 
 def _let(wanted: str, value: Expression, taken: set[str]) -> Let:

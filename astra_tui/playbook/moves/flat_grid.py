@@ -51,6 +51,7 @@ from astra_tui.playbook.moves.wide_accesses import WideAccesses
 
 _ROW_OF_TWO = of_atom("blockIdx.y") * of_atom("gridDim.x") + of_atom("blockIdx.x")
 _BLOCKS = (256, 128, 512, 64, 1024)
+_FILLING = (256, 128, 64)
 _LITTLE_IDLE = 0.05
 """With so few idle threads a grid of parts of rows was 1 to 2 % faster than a flat one, on an H200:
 it finds its row without a product and a shift."""
@@ -97,7 +98,7 @@ class FlatGrid:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """The first launch of a kernel whose threads never meet."""
-        rows = first_suitable(source, self.name, partial(_read, source))
+        rows = first_suitable(source, self.name, partial(_read, source, evidence))
         if isinstance(rows, NotApplicable):
             return rows
         if isinstance(WideAccesses().propose(source, evidence), Proposal):
@@ -113,7 +114,9 @@ class FlatGrid:
         return self._proposal(source, evidence, rows)
 
     def _proposal(self, source: KernelText, evidence: Evidence, rows: _Rows) -> Proposal:
-        block = evidence.one("block", "threads of a block", _BLOCKS)
+        best = _filling(source, rows, evidence)
+        sizes = (best, *(size for size in _BLOCKS if size != best))
+        block = evidence.one("block", "threads of a block", sizes)
         line = rows.launch.place.line
         plan = Plan(
             title="Flatten the grid",
@@ -132,12 +135,12 @@ class FlatGrid:
         return Proposal(plan, _rewrite(source, rows, int(block.chosen[0])))
 
 
-def _read(source: KernelText, kernel: Function, launch: Launch) -> _Rows:
-    _check(source, kernel)
+def _read(source: KernelText, evidence: Evidence, kernel: Function, launch: Launch) -> _Rows:
+    _check(source, evidence, kernel)
     shares = tuple(_shares(kernel, launch))
     if not shares:
         raise Unsuitable("no loop in which threads take the elements of a row")
-    bounds = {plan_value(s.bound, kernel, launch) for s in shares}
+    bounds = {plan_value(s.bound, kernel, launch, evidence.task) for s in shares}
     across = bounds.pop() if len(bounds) == 1 else None
     if across is None:
         raise Unsuitable(f"line {launch.place.line}: the plan cannot say how long a row is")
@@ -154,6 +157,18 @@ def _read(source: KernelText, kernel: Function, launch: Launch) -> _Rows:
     return _Rows(kernel, launch, shares, row_uses, rows, across, of_block)
 
 
+def _filling(source: KernelText, rows: _Rows, evidence: Evidence) -> int:
+    """The threads of a block: fewer where no workload has a block for each multiprocessor."""
+    total = Binary("*", rows.rows, rows.across)
+    counts = values_on_workloads(total, source, evidence.task)
+    processors = values_on_workloads(Name("sm_count"), source, evidence.task)
+    most = max(counts, default=None)
+    for size in _FILLING:
+        if most is None or most > size * (processors[0] - 1):
+            return size
+    return _FILLING[-1]
+
+
 def _idle_share(source: KernelText, rows: _Rows, evidence: Evidence) -> float | None:
     """The share of threads without an element, on the workload with most; None where some threads
     have several.
@@ -167,9 +182,9 @@ def _idle_share(source: KernelText, rows: _Rows, evidence: Evidence) -> float | 
     return max(1 - n / h for h, n in zip(have, need, strict=True))
 
 
-def _check(source: KernelText, kernel: Function) -> None:
+def _check(source: KernelText, evidence: Evidence, kernel: Function) -> None:
     """Threads may not know each other."""
-    call = source.meeting(kernel.body)
+    call = source.meeting(kernel.body, evidence.included)
     if call is not None:
         raise Unsuitable(f"line {line_of(call)}: the threads of a block meet")
     shared = next((v for v in kernel.locals if v.is_shared), None)

@@ -54,7 +54,7 @@ class PackRows:
     def propose(
         self,
         source: KernelText,
-        evidence: Evidence,  # noqa: ARG002
+        evidence: Evidence,
     ) -> Proposal | NotApplicable:
         """The first kernel, with those that serve its other cases, whose threads never meet."""
         reasons: list[str] = []
@@ -63,7 +63,7 @@ class PackRows:
             taken = source.names()
             try:
                 packed = {
-                    id(e): _packed(source, k, e, taken)
+                    id(e): _packed(source, evidence, k, e, taken)
                     for k in together
                     for e in source.launches_of(k)
                 }
@@ -113,8 +113,10 @@ def _with_same_arguments(source: KernelText, kernel: Function) -> list[Function]
     return [k for k in source.kernels if mine & {e.args for e in source.launches_of(k)}]
 
 
-def _packed(source: KernelText, kernel: Function, launch: Launch, taken: set[str]) -> _Packed:
-    _check_kernel(source, kernel)
+def _packed(
+    source: KernelText, evidence: Evidence, kernel: Function, launch: Launch, taken: set[str]
+) -> _Packed:
+    _check_kernel(source, evidence, kernel)
     size = launch.block[0]
     if len(launch.block) != 1 or not isinstance(size, Integer) or size.value < 64:
         raise _Unsuitable(f"line {launch.place.line}: the block is no fixed number of warps")
@@ -148,9 +150,9 @@ def _row_loops(kernel: Function) -> list[Loop]:
     ]  # fmt: skip
 
 
-def _check_kernel(source: KernelText, kernel: Function) -> None:
+def _check_kernel(source: KernelText, evidence: Evidence, kernel: Function) -> None:
     """Threads may know each other by nothing but their share of the row. Raises _Unsuitable."""
-    call = source.meeting(kernel.body)
+    call = source.meeting(kernel.body, evidence.included)
     if call is not None:
         raise _Unsuitable(f"line {line_of(call)}: the threads of a block meet")
     shared = next((v for v in kernel.locals if v.is_shared), None)

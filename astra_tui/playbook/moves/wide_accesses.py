@@ -8,7 +8,7 @@ from msgspec.structs import replace as replace_struct
 
 from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function
-from astra_tui.model.dtypes import OF_SPELLING, PLAN_TYPES, TENSOR_ONLY, DType
+from astra_tui.model.dtypes import PLAN_TYPES, DType
 from astra_tui.model.launch import Launch, Let
 from astra_tui.model.launch.expression import (
     Binary,
@@ -36,8 +36,8 @@ from astra_tui.playbook.launching import (
     for_workloads,
     is_fallback,
     only_for,
+    plan_type,
     plan_value,
-    template_values,
     with_branch,
 )
 from astra_tui.playbook.widening import (
@@ -86,7 +86,7 @@ class WideAccesses:
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
         """A second kernel with packed accesses; the first stays for what packs cannot reach."""
-        source = guards_as_loops(source)
+        source = guards_as_loops(source, evidence.included)
         reasons: list[str] = []
         suited: dict[str, tuple[Function, Launch]] = {}
         for kernel in source.kernels:
@@ -142,7 +142,7 @@ def _widen(source: KernelText, kernel: Function, launch: Launch, evidence: Evide
         names = _names(source)
         loops = widen_loops(source, kernel, launch, names, frozenset(map(int, lines.chosen)))
     elements = {a for loop in loops for a in loop.elements}
-    sizes = [_element(kernel, launch, e) for e in sorted(elements)]
+    sizes = [_element(evidence.task, kernel, launch, e) for e in sorted(elements)]
     element = _widest(sizes, evidence.task)
     size = evidence.one(
         "pack_bytes", "bytes that a thread moves at once", [b for b in _BYTES if b > element]
@@ -172,15 +172,11 @@ def _widest(elements: list[Expression], task: KernelTask) -> int:
     return max(int(dtype.size) for dtype in types)
 
 
-def _element(kernel: Function, launch: Launch, element: str) -> Expression:
-    """An element type in the plan's words: a type, or what a template parameter stands for."""
-    given = template_values(kernel, launch).get(element)
-    if given is not None:
-        return given
-    found = OF_SPELLING.get(element)
-    if found is None or found in TENSOR_ONLY:
+def _element(task: KernelTask, kernel: Function, launch: Launch, element: str) -> Expression:
+    found = plan_type(element, kernel, launch, task)
+    if found is None:
         raise NotWidenable(f"it accesses elements of type {element}, whose size is not known")
-    return Name(found.value)
+    return found
 
 
 def _width_of(elements: list[Expression], bytes_: int) -> Expression:
