@@ -19,6 +19,7 @@ from astra_tui.model.plan import Citation, Observation, Plan
 from astra_tui.model.roles import Role
 from astra_tui.model.state import CandidateState, ProposalState, RoundState
 from astra_tui.model.verdict import REJECTED_BEFORE, RoundVerdict
+from astra_tui.present.layout import Span
 from astra_tui.present.numbers import count
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import (
@@ -35,7 +36,7 @@ from astra_tui.present.words import (
     where_measured,
     words_of,
 )
-from astra_tui.tui.text_layout import Page, Span, span
+from astra_tui.tui.text_layout import Page, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 
