@@ -239,11 +239,15 @@ class Answering:
         self._screen.query_one(PromptLine).ask(label, reject)
 
     def take_back(self) -> None:
-        """Has the plan or the code that was rejected last asked about again."""
+        """Has the plan or the code that was rejected last asked about again; where the run has
+        ended since, another engine asks.
+        """
         view, refusal = self._screen.view, self._app.guard.refusal
         revocable = view.state.revocable if view else None
         if self.deciding.is_shown and refusal:
             self.say_not_taken(refusal)
+        elif revocable is not None and not self._screen.works:
+            self._requests.start_engine(take_back=revocable.question)
         elif revocable is not None:
             self._requests.send(lambda engine: engine.take_back(revocable.question))
             self._app.say(f"the rejection of {revocable.question} is taken back")

@@ -14,6 +14,7 @@ from astra_tui.tui.widgets.bars import EndingBar
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 NEXT = {
+    "take_back": "undo rejection",
     "export": "export",
     "report": "report",
     "more_rounds": "more rounds",

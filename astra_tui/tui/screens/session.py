@@ -110,7 +110,9 @@ APPLIES: dict[str, Callable[[KeyContext], bool]] = {
     "edit_outside": _asks,
     "reject": _asks,
     "accept_next": _asks,
-    "take_back": lambda now: now.works and now.can_take_back,
+    "take_back": lambda now: (
+        now.can_take_back and (now.works or (now.can_continue and not now.has_player))
+    ),
     "interrupt": lambda now: now.works and now.status is SessionStatus.RUNNING,
     "pause": lambda now: now.works and now.status is not SessionStatus.PAUSED,
     "resume": lambda now: now.works and now.status is SessionStatus.PAUSED,
