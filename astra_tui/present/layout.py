@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
@@ -82,18 +82,18 @@ def _part(line: Line, start: int, end: int) -> Line:
 
 
 def column_widths(
-    rows: Sequence[Sequence[Line]], whole: frozenset[int], room: int, *, breaks_last: bool
+    rows: Sequence[Sequence[Line]], whole: Collection[int], room: int, *, named: bool
 ) -> list[int] | None:
     """Widths of columns, of which those with long cells share the room that the others leave; None
-    where a word, or a cell of the `whole` columns, would be broken.
+    where a word, or a cell of the `whole` columns, would be broken. The first row is that of their
+    names, if they have any; else words in the last column that are too long do not count.
     """
     columns = list(zip(*rows, strict=True))
     widest = [max(map(line_cells, column)) for column in columns]
-    widths = [
-        widest[i] if i in whole else max(map(_longest_word, column))
-        for i, column in enumerate(columns)
-    ]
-    if breaks_last:
+    widths = [max(map(_longest_word, column)) for column in columns]
+    for i in whole:
+        widths[i] = max([widths[i], *map(line_cells, columns[i][named:])])
+    if not named:
         widths[-1] = min(widths[-1], _LEAST_BROKEN)
     spare = room - sum(widths) - 2 * (len(widths) - 1)
     if spare < 0:
@@ -109,13 +109,19 @@ def column_widths(
 _LONGEST_WHOLE = 40
 """Cells that are longer may be wrapped for the sake of others."""
 
-
 _LEAST_BROKEN = 20
 """A column in which words may be broken has so many cells at least."""
 
 
 def _longest_word(line: Line) -> int:
     return max(map(cell_len, line_text(line).split()), default=0)
+
+
+def _whole(rows: Sequence[Sequence[Line]], room: int, named: bool) -> list[int] | None:
+    """Widths of columns of which none but those with long cells is wrapped."""
+    columns = enumerate(zip(*rows, strict=True))
+    short = [i for i, column in columns if max(map(line_cells, column)) <= _LONGEST_WHOLE]
+    return column_widths(rows, short, room, named=named)
 
 
 class Layout:
@@ -127,8 +133,6 @@ class Layout:
     """Columns by which the further lines of a text are set in."""
     KEEPS_WORDS = True
     """Whether words longer than a line stay whole, as for a terminal that breaks them."""
-    DROPS_COLUMNS = True
-    """Whether optional columns are left out where there is no room for them."""
     NAMES: ClassVar[Tone] = Tone.TITLE
     """Of the names of columns."""
     LABELS: ClassVar[Tone] = Tone.PLAIN
@@ -211,19 +215,21 @@ class Layout:
 
     def _table(self, block: doc.Table, indent: int) -> None:
         """In columns, where no word has to be broken for that; else the cells of a row follow each
-        other by name.
+        other by name. Optional columns for which there is no room are a table of their own.
         """
         if block.caption:
             self.heading(block.caption, indent)
         named = any(block.columns)
+        if not named and not block.rows:
+            return
         room = min(self.width, self.WIDEST_TABLE if named else self.width) - indent
-        shown = block
-        while self.DROPS_COLUMNS and shown.optional and self._natural_width(shown) > room:
+        shown, rows = block, self._rows(block)
+        while (widths := _whole(rows, room, named)) is None and shown.optional:
             shown = shown.with_columns(range(len(shown.columns) - 1))
-        rows = self._rows(shown)
-        widths = column_widths(rows, shown.numeric, room, breaks_last=not named) if rows else None
+            rows = self._rows(shown)
+        widths = widths or column_widths(rows, shown.numeric, room, named=named)
         if widths is None:
-            rows = self._rows(block)
+            shown, rows = block, self._rows(block)
         for at, row in enumerate(rows):
             if widths is not None and (named or _longest_word(row[-1]) <= widths[-1]):
                 self._row(row, widths, shown.numeric, indent)
@@ -232,11 +238,9 @@ class Layout:
                 self._add(_by_name(names, row), indent, 2)
             if block.places and at >= named:
                 self.places.setdefault(block.places[at - named], len(self.lines) - 1)
-
-    def _natural_width(self, block: doc.Table) -> int:
-        columns = zip(*self._rows(block), strict=True)
-        widths = [max(map(line_cells, column)) for column in columns]
-        return sum(widths) + 2 * (len(widths) - 1)
+        if shown is not block:
+            self.blank()
+            self._table(block.columns_from(len(shown.columns)), indent)
 
     def _rows(self, block: doc.Table) -> list[list[Line]]:
         """The cells of a table, with the names of its columns first where it has any."""

@@ -73,7 +73,6 @@ class Page(Layout):
 
     HANGING = 0
     KEEPS_WORDS = False
-    DROPS_COLUMNS = False
     NAMES = LABELS = Tone.DIM
 
     def __init__(self, width: int):

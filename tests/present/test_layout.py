@@ -32,13 +32,31 @@ def test_no_word_is_broken_that_fits_on_a_line(
     assert sorted(word for word in told if word not in names) == sorted(said)
 
 
-def test_numbers_stay_whole_and_their_columns_go_where_there_is_no_room() -> None:
+def test_numbers_stay_whole_and_follow_by_name_where_columns_have_no_room() -> None:
     found = table(("kernel", "base us", "cand. us"), [("fused", Number(1.5, "1.50 us"), 20)])
     assert lines_of([found], Layout(40)) == [
         "kernel  base us  cand. us",
         "fused   1.50 us        20",
     ]
-    assert lines_of([found], Layout(24)) == ["fused  base us 1.50 us", "  cand. us 20"]
+    assert lines_of([found], Layout(22)) == [
+        "kernel  base us  cand.",
+        "                    us",
+        "fused   1.50 us     20",
+    ]
+    assert lines_of([found], Layout(21)) == ["fused  base us 1.50", "  us  cand. us 20"]
+
+
+def test_optional_columns_for_which_there_is_no_room_are_a_table_of_their_own() -> None:
+    rows = [("one", "cold", 1, 20), ("two", "warm", 2, None)]
+    found = table(("workload", "protocol", "pairs", "launches"), rows, optional=1)
+    assert lines_of([found], Layout(30)) == [
+        "workload  protocol  pairs",
+        "one       cold          1",
+        "two       warm          2",
+        "",
+        "workload  protocol  launches",
+        "one       cold            20",
+    ]
 
 
 @pytest.mark.parametrize("width", [30, UNBOUNDED])
