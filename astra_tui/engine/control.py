@@ -75,9 +75,9 @@ class Control:
 
     async def supervise(self, loop: object) -> None:
         """Runs the loop, again after every interrupt: it finds its place from the state."""
-        self._void_rejection()
         while True:
             self._raise_if_over()
+            self._void_rejection()  # Of before the first step, or of a pause.
             self._step = asyncio.ensure_future(loop())  # type: ignore[operator]
             try:
                 await self._step
