@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from textual.pilot import Pilot
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from astra_tui.model.approval import ApprovalGate
@@ -22,21 +24,24 @@ from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.integrity import read_session
 from astra_tui.tui.app import AstraApp
-from astra_tui.tui.app_io import Preferences
+from astra_tui.tui.app_io import ExitState, Preferences
 from astra_tui.tui.source import Item
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL, MEDIUM, LARGE = (80, 24), (120, 36), (160, 48)
+FRAMES = 10
+"""So many alike, one after the other, are the picture."""
+
 When = Callable[[Event], bool]
 
 
 class Picture(NamedTuple):
-    """A file, the session, the event that it waits at, the key of the pane in front, the size."""
+    """A file, the session, the event that it waits at, the keys that are pressed, the size."""
 
     file: str
     session: str
     when: When
-    key: str
+    keys: str
     size: tuple[int, int]
 
 
@@ -57,7 +62,7 @@ PICTURES = (
     Picture("plan-120x36.svg", SILU, _asks(ApprovalGate.PLAN, 2), "2", MEDIUM),
     Picture("diff-80x24.svg", SILU, _asks(ApprovalGate.DIFF, 2), "3", SMALL),
     Picture("diff-160x48.svg", SILU, _asks(ApprovalGate.DIFF, 2), "3", LARGE),
-    Picture("ending-120x36.svg", MERGE, _end, "6", MEDIUM),
+    Picture("ending-120x36.svg", MERGE, _end, "6 z", MEDIUM),
 )
 
 
@@ -104,14 +109,22 @@ async def draw(picture: Picture) -> str:
     async with app.run_test(size=picture.size) as pilot:
         while getattr(app.screen, "view", None) is None:
             await pilot.pause()
-        await pilot.press(picture.key)
+        await pilot.press(*picture.keys.split())
         screen = app.screen
         bars = ("#approval", "#ending")
         while not any(screen.query_one(bar).display for bar in bars):
             await pilot.pause(0.1)  # It waits until no key was pressed for a while.
-        for _ in range(50):  # Highlighting continues between frames.
-            await pilot.pause()
-        return app.export_screenshot(title="astra-tui")
+        return await _settled(app, pilot)
+
+
+async def _settled(app: AstraApp, pilot: Pilot[ExitState]) -> str:
+    """The picture once it stays the same: highlighting continues between frames."""
+    drawn, same = "", 0
+    while same < FRAMES:
+        await pilot.pause(0.05)
+        before, drawn = drawn, app.export_screenshot(title="astra-tui")
+        same = same + 1 if drawn == before else 0
+    return drawn
 
 
 def main() -> None:

@@ -52,9 +52,11 @@ class Control:
             self._step.cancel()
 
     def take_back(self, event: RejectionTakenBack) -> None:
-        """Drops the running step, and continues at the question as if it had not been rejected."""
-        if self._step is not None and not self._step.done():
-            self._taking_back = event
+        """Drops the running step, or what would be the first one, and continues at the question as
+        if it had not been rejected.
+        """
+        self._taking_back = event
+        if self._step is not None:
             self._step.cancel()
 
     def cancel(self, by: Author) -> None:
@@ -75,6 +77,7 @@ class Control:
         """Runs the loop, again after every interrupt: it finds its place from the state."""
         while True:
             self._raise_if_over()
+            self._void_rejection()  # Of before the first step, or of a pause.
             self._step = asyncio.ensure_future(loop())  # type: ignore[operator]
             try:
                 await self._step

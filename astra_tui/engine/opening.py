@@ -19,11 +19,12 @@ from astra_tui.engine.team_factory import JournaledCalls, ModelAccess, build_tea
 from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.lab.upstream import task_headers
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import Event
+from astra_tui.model.events import Event, RejectionTakenBack
 from astra_tui.model.settings import EMULATOR, TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.model.team_protocol import Team
 from astra_tui.sessions.branches import has_run_since
+from astra_tui.sessions.client import user_at_terminal
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.experience import ExperienceStore, memory_file
 from astra_tui.sessions.journal_reader import has_session
@@ -130,7 +131,7 @@ def _engine(
         check_same_device(session, device)
         if workers is not None and before is not None and before.gpu is not None:
             device = workers.device(device.name, before.gpu.name or "")
-        return build_engine(
+        engine = build_engine(
             session,
             task,
             request.settings,
@@ -141,6 +142,9 @@ def _engine(
             memory=ExperienceStore(file) if (file := memory_file()) is not None else None,
             workers=workers,
         )
+        if request.take_back:
+            engine.take_back(RejectionTakenBack(request.take_back, user_at_terminal()))
+        return engine
     except BaseException:
         session.journal.close()
         raise

@@ -171,7 +171,8 @@ class DecisionTaken(Event, frozen=True, tag="decision_taken"):
 class RejectionTakenBack(Event, frozen=True, tag="rejection_taken_back"):
     """The rejection of a question is void, and so is all that was planned since: it is asked again.
 
-    Only the latest decision can be taken back, so that nothing was written or run since.
+    Only the latest decision can be taken back, so that no code was written since, and nothing run
+    but the best, at the end.
     """
 
     question: str

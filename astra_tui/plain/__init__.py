@@ -3,12 +3,29 @@
 What needs rich is imported where it prints, so that a command's help is quick.
 """
 
-from astra_tui.plain.output import (
-    note,
-    print_answer,
-    print_blocks,
-    print_json,
-    progress,
-)
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from astra_tui.plain.output import note, print_json, progress
+
+if TYPE_CHECKING:
+    from astra_tui.present.document import Block
 
 __all__ = ["note", "print_answer", "print_blocks", "print_json", "progress"]
+
+
+def print_answer(answer: Any, as_json: bool, blocks: Callable[[], Sequence[Block]]) -> None:
+    """The answer of a command on stdout: as one JSON object, or in lines as its document."""
+    if as_json:
+        print_json(answer)
+    else:
+        print_blocks(blocks())
+
+
+def print_blocks(blocks: Sequence[Block]) -> None:
+    """A document in lines, on stdout."""
+    from astra_tui.plain.console import print_blocks
+
+    print_blocks(blocks)

@@ -9,14 +9,12 @@ from typing import Self
 from msgspec.structs import replace
 from rich.console import Group
 from rich.live import Live
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from astra_tui.model.events import RoundsTimed
 from astra_tui.model.timing import WorkloadTiming
-from astra_tui.plain.console import live_console, rich_table, text_of, toned
+from astra_tui.plain.console import lines_in_colour, live_console, toned
 from astra_tui.plain.output import is_live, note
-from astra_tui.present.document import Items, Table
 from astra_tui.present.timing import times_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import workload_words
@@ -64,10 +62,10 @@ class TimingProgress:
     def _refresh(self) -> None:
         if self._live is not None:
             height = self._live.console.height - _LINES_AROUND
-            self._live.update(self.table(max(1, height)), refresh=True)
+            self._live.update(self.lines(max(1, height)), refresh=True)
 
-    def table(self, height: int) -> RichTable:
-        """The latest rows that fit, with the caveats of those in the caption."""
+    def lines(self, height: int) -> Group:
+        """The latest rows that fit, and their caveats."""
         shown = list(self._rows.items())[-height:]
         several = len(self._candidates) > 1
         rows = [
@@ -75,14 +73,7 @@ class TimingProgress:
             for (at, _), row in shown
         ]
         found = times_blocks(rows, protocols=["cold"])
-        (table,) = (block for block in found if isinstance(block, Table))
-        made = rich_table(table, live_console().width)
-        items = (block for block in found if isinstance(block, Items))
-        explained = [text_of(line) for each in items for line in each.lines]
-        if explained:
-            made.caption = Text("; ").join(explained)
-            made.caption_style, made.caption_justify = "yellow", "left"
-        return made
+        return Group(*lines_in_colour(found, live_console().width))
 
 
 @contextmanager

@@ -7,16 +7,14 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Self, TextIO
 
 import msgspec
+from rich.cells import cell_len
 
 from astra_tui.model.visible import can_act, harmless
-
-if TYPE_CHECKING:
-    from astra_tui.present.document import Block
 
 _LIVE_SECONDS = 0.1
 _PROGRESS_SECONDS = 2.0
@@ -30,8 +28,25 @@ def is_live() -> bool:
 
 
 def note(text: str, file: TextIO | None = None) -> None:
-    """One remark, on stderr unless told otherwise."""
-    print(harmless(text), file=file or sys.stderr)
+    """One remark, on stderr unless told otherwise; a terminal gets it wrapped between words."""
+    file = file or sys.stderr
+    lines = harmless(text).split("\n")
+    columns = terminal_size(file).columns if file.isatty() else 0
+    if columns and max(map(cell_len, lines)) > columns:
+        from astra_tui.present.layout import Span, line_text, wrapped_line
+
+        laid_out = (wrapped_line((Span(line),), columns, 2, keeps_words=True) for line in lines)
+        lines = [line_text(piece) for pieces in laid_out for piece in pieces]
+    print("\n".join(lines), file=file)
+
+
+def terminal_size(file: TextIO) -> os.terminal_size:
+    """That of the terminal that a file is, unless COLUMNS says otherwise."""
+    with suppress(OSError):
+        found = os.get_terminal_size(file.fileno())
+        if found.columns and not os.environ.get("COLUMNS"):
+            return found
+    return shutil.get_terminal_size()
 
 
 def print_json(data: Any) -> None:
@@ -44,21 +59,6 @@ def print_json(data: Any) -> None:
     if not text.isascii():
         text = "".join(json.dumps(c)[1:-1] if can_act(c) else c for c in text)
     sys.stdout.write(text + "\n")
-
-
-def print_answer(answer: Any, as_json: bool, blocks: Callable[[], Sequence[Block]]) -> None:
-    """The answer of a command on stdout: as one JSON object, or in lines as its document."""
-    if as_json:
-        print_json(answer)
-    else:
-        print_blocks(blocks())
-
-
-def print_blocks(blocks: Sequence[Block]) -> None:
-    """A document in lines, on stdout."""
-    from astra_tui.plain.console import print_blocks
-
-    print_blocks(blocks)
 
 
 class LiveLine:

@@ -131,8 +131,8 @@ def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:
     for said in diagnostics:
         place = f"line {said.line}: " if said.line else ""
         pointer = [Phrase(" " * (said.column - 1) + "^")] if said.column else []
-        source = (Phrase(said.source_line), *pointer) if said.source_line else ()
-        blocks.append(_entry(f"{place}{said.severity.value}: {said.message}", source))
+        shown = [doc.Listing("", [Phrase(said.source_line), *pointer])] if said.source_line else []
+        blocks.append(doc.Entry((f"{place}{said.severity.value}: {said.message}",), shown))
     return blocks
 
 
@@ -142,13 +142,11 @@ def compile_error_blocks(file: str, compilation: Compilation) -> list[doc.Block]
     return [doc.Entry((doc.Badge("COMPILE ERROR", Tone.BAD), f" {file}"), said)]
 
 
-def _entry(text: str, source: Sequence[Phrase]) -> doc.Block:
-    return doc.Entry((text,), [doc.Listing("", source)] if source else [])
-
-
-def _excerpt(lines: _Text, at: int) -> tuple[Phrase, ...]:
+def at_line(text: str, lines: _Text, at: int) -> doc.Entry:
+    """A text with the line of the source that it is about, where there is one."""
     known = 0 < at <= len(lines) and lines[at - 1]
-    return (Phrase(f"{at:4} | {lines[at - 1]}"),) if known else ()
+    shown = [doc.Listing("", [Phrase(f"{at:4} | {lines[at - 1]}")])] if known else []
+    return doc.Entry((text,), shown)
 
 
 def failures_blocks(
@@ -191,7 +189,7 @@ def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> doc.Block:
 def _what_is_wrong(result: CaseResult | FullSizeResult, lines: _Text) -> list[doc.Block]:
     wrong = [output_words(o) for o in result.outputs if not o.ok]
     found = (f for f in result.findings if not f.is_warning)
-    faults = [_entry(f.describe(), _excerpt(lines, f.line)) for f in found]
+    faults = [at_line(f.describe(), lines, f.line) for f in found]
     return [*doc.paragraphs(*wrong), *faults] or doc.paragraphs(result.message)
 
 
@@ -214,7 +212,7 @@ def open_conditions_blocks(
     left = len(conditions) - MOST_SHOWN
     more = f"and {left} more; --json shows every one" if left > 0 else ""
     shown = (
-        _entry(f"{each.describe()} ({each.why})", _excerpt(lines, each.line))
+        at_line(f"{each.describe()} ({each.why})", lines, each.line)
         for each in conditions[:MOST_SHOWN]
     )
     return [*shown, *doc.paragraphs(more, f"next: {OPEN_CONDITION_HINT}")]
@@ -286,7 +284,7 @@ def _tool_findings(report: SanitizerReport, lines: _Text) -> Iterator[doc.Block]
     tool = report.tool.value
     told = [(f.describe(), f.line) for f in report.findings] + [(t, 0) for t in report.unread]
     for text, line in told[:MOST_SHOWN]:
-        yield _entry(f"{tool}: {text}", _excerpt(lines, line))
+        yield at_line(f"{tool}: {text}", lines, line)
     if len(told) > MOST_SHOWN:
         yield from doc.paragraphs(f"{tool}: and {len(told) - MOST_SHOWN} more")
     for warning in report.warnings[:MOST_SHOWN]:

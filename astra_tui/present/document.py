@@ -143,8 +143,8 @@ class Table(msgspec.Struct, frozen=True):
     """Rows of cells, of which the first is the row's header; see `table`.
 
     Where no column has a name, there is no row of names. `places` names rows of
-    numbers that a plan may cite: see `place`. So many columns at the end as `optional` says are
-    left out of lines that have no room for them.
+    numbers that a plan may cite: see `place`. So many columns at the end as `optional` says follow
+    in a table of their own, in lines that have no room for them.
     """
 
     caption: str
@@ -172,11 +172,20 @@ class Table(msgspec.Struct, frozen=True):
             optional=sum(i >= len(self.columns) - self.optional for i in kept),
         )
 
+    def columns_from(self, first: int) -> Table:
+        """The columns from one on, next to the first two, where a row has anything in them."""
+        rest = self.with_columns([*range(_LABELS), *range(first, len(self.columns))])
+        rows = tuple(row for row in rest.rows if any(row[_LABELS:]))
+        return replace(rest, caption="", rows=rows, places=(), optional=0)
+
     def without_empty_columns(self) -> Table:
         """The same without the columns in which no row has anything."""
         columns = range(len(self.columns))
         return self.with_columns([i for i in columns if any(row[i] for row in self.rows)])
 
+
+_LABELS = 2
+"""Columns that say what the row of a table is about, where its columns are taken apart."""
 
 Cell = Inline | Line | int | None
 """What a table is written with: a whole number is a count, and None an empty cell."""

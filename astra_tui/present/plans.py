@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from astra_tui.model import events
 from astra_tui.model.author import Author
 from astra_tui.model.citations import check_citations
 from astra_tui.model.constraints import Ruling, in_order
+from astra_tui.model.digest import short
 from astra_tui.model.plan import Observation, Plan
-from astra_tui.model.state import CandidateState, SessionState
+from astra_tui.model.roles import Role
+from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.verdict import RoundVerdict
 from astra_tui.present import document as doc
 from astra_tui.present.tones import tone_of
 from astra_tui.present.words import (
+    decision_words,
     plan_words,
     prediction_words,
     round_verdict,
     ruling_words,
     speedup_prediction,
+    sweep_words,
+    where_measured,
 )
 
 
@@ -51,6 +57,53 @@ def evidence_blocks(observations: Sequence[Observation], base: CandidateState) -
         line = doc.Strong("Evidence: "), observation.sentence
         blocks.append(doc.Entry(line, doc.paragraphs(*cited)))
     return blocks
+
+
+def outcome_blocks(
+    state: SessionState, round_: RoundState, proposal: ProposalState
+) -> list[doc.Block]:
+    """What was decided of a plan, its code, what sweeps of that found, whether it does as the
+    engineer said, and the verdict, where there is one.
+    """
+    taken = map(decision_words, state.decisions_of(round_.number, proposal.index))
+    swept = (state.candidate(written).swept for written in proposal.written)
+    rulings = proposal.rulings(proposal.written[-1]) if proposal.written else ()
+    blocks = [
+        *doc.paragraphs(*(text[0].upper() + text[1:] for text in taken)),
+        *doc.paragraphs(*_attempts(state, round_, proposal)),
+        *(block for found in swept if found for block in _field("Sweep", sweep_words(found))),
+        *(rulings_blocks(rulings) if rulings else []),
+    ]
+    if (verdict := proposal.verdict) is not None:
+        is_best = bool(verdict.candidate) and verdict.candidate == round_.best
+        remark = ", the new best" if is_best else where_measured(round_, verdict)
+        blocks.append(verdict_entry(state, verdict, remark))
+    return blocks
+
+
+def _attempts(
+    state: SessionState, round_: RoundState, proposal: ProposalState
+) -> Iterator[doc.Line]:
+    change = state.plan_of(round_.number, proposal.index).change
+    for attempt in proposal.attempts:
+        if isinstance(attempt, events.CodeWritten):
+            new = attempt.summary and attempt.summary != change
+            by = f" by {attempt.author.describe()}" + (f": {attempt.summary}" if new else "")
+            yield doc.Strong("Code: "), doc.Code(short(attempt.candidate)), by
+        else:
+            yield doc.Strong("No code: "), attempt.reason
+
+
+def analyses_blocks(candidate: CandidateState) -> list[doc.Block]:
+    """What agents made of a candidate; rounds that stand on it begin with its profile's reading."""
+    given = (a for a in candidate.analyses if a.role != Role.PROFILING)
+    return [block for analysis in given for block in analysis_blocks(analysis)]
+
+
+def analysis_blocks(given: events.AnalysisGiven) -> list[doc.Block]:
+    """What one agent says."""
+    who = f"{given.role} agent, {given.author.describe()}:"
+    return [*doc.paragraphs(who), doc.Quote(given.text)]
 
 
 def verdict_entry(state: SessionState, verdict: RoundVerdict, remark: str = "") -> doc.Entry:

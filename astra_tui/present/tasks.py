@@ -10,6 +10,7 @@ from astra_tui.model.drafts import ExposedTime, OpenPoint, ServiceWorkload
 from astra_tui.model.task import KernelTask
 from astra_tui.model.yardsticks import YardstickEntry
 from astra_tui.present import document as doc
+from astra_tui.present.checks import at_line
 from astra_tui.present.numbers import dimensions, percent, pluralised
 from astra_tui.present.tones import Phrase
 
@@ -128,13 +129,8 @@ def draft_blocks(
 
 def point_blocks(point: OpenPoint, source: Sequence[str]) -> list[doc.Block]:
     """An open point with its line of the source and the choices."""
-    known = 0 < point.line <= len(source)
-    blocks = doc.paragraphs(point.text)
-    if known:
-        line = f"{point.line:5} | {source[point.line - 1].strip()}"
-        blocks.append(doc.Listing("", [Phrase(line)]))
     choices = (f"{g.key}: one of {', '.join(g.choices)}" for g in point.guesses if g.choices)
-    return [*blocks, *doc.paragraphs(*choices)]
+    return [at_line(point.text, source, point.line), *doc.paragraphs(*choices)]
 
 
 def kernels_blocks(by_file: Mapping[str, Sequence[tuple[int, str]]]) -> list[doc.Block]:

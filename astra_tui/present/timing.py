@@ -124,8 +124,7 @@ def times_blocks(
     of: Timing | None = None,
 ) -> list[doc.Block]:
     """A row for each workload and protocol, and for the means over those `of` a timing; times in
-    microseconds. Where there is no room, a line leaves the last columns out. Caveats have numbers
-    from 1 on in the table, and are explained below it.
+    microseconds. Caveats have numbers from 1 on in the table, and are explained below it.
     """
     rows: list[doc.Row] = []
     places: list[str] = []

@@ -237,6 +237,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     workers: str = ""
     scheduler: str = ""
     """Who does the lab's jobs, as `--workers` and `--scheduler` say; the engine itself for none."""
+    take_back: str = ""
+    """The question of the last decision, a rejection, which is asked again first."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="engine", tag="ready"):

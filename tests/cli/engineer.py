@@ -14,6 +14,8 @@ from tests.cli.command import COMMAND, SECONDS, Shell, open_terminal, read_termi
 from tests.warm import WarmPopen, take_terminal
 
 PROMPT = "[q]uit"
+COLUMNS = 240
+"""So many that what a test waits for is not wrapped."""
 
 
 class Engineer:
@@ -36,12 +38,14 @@ class Engineer:
         variables: dict[str, str],
         popen: type[subprocess.Popen[Any]] = WarmPopen,
     ) -> None:
-        self._terminal, theirs = open_terminal(100)
+        self._terminal, theirs = open_terminal(COLUMNS)
         self._unread = ""
+        environment = shell.environment(TERM="xterm", ASTRA_TUI_PLAIN="1", **variables)
+        environment.pop("COLUMNS")
         self.process = popen(
             command,
             cwd=shell.folder,
-            env=shell.environment(TERM="xterm", ASTRA_TUI_PLAIN="1", **variables),
+            env=environment,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

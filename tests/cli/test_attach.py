@@ -111,6 +111,25 @@ def test_the_first_decision_wins_and_all_who_look_on_are_told(shell: Shell) -> N
     assert {d.by.name for d in others} == {"bob"}
 
 
+def test_a_rejection_that_ended_the_run_is_taken_back_by_resume(shell: Shell) -> None:
+    ada = Engineer(shell, *RUN)
+    ada.answers("a")
+    ada.answers("r a slip")
+    code, last_words = ada.leaves()
+    assert (code, "ended    finished" in last_words) == (ExitCode.OK, True), last_words
+    again = Engineer(shell, "resume", "s", "--take-back")
+    assert "rejection taken back by engineer ada" in again.sees("taken back by engineer ada")
+    assert "(hunk 1)" in again.answers("a")
+    code, last_words = again.leaves()
+    assert (code, "ended    finished" in last_words) == (ExitCode.OK, True), last_words
+    state = journal_of(shell).state()
+    assert [d.status for d in state.decisions.values()] == [ApprovalStatus.ACCEPTED] * 2
+    assert (state.round_limit, state.rounds_done) == (1, 1)
+    nothing = shell.run("resume", "s", "--take-back", "--headless")
+    assert nothing.code == ExitCode.BAD_INPUT
+    assert "there is no rejection that can be taken back" in nothing.err
+
+
 def test_an_edit_that_comes_too_late_is_refused_and_kept(shell: Shell) -> None:
     gate = shell.folder / "gate"
     os.mkfifo(gate)

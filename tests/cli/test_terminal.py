@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 
@@ -11,6 +12,7 @@ import pytest
 
 from astra_tui.cli.exit_codes import ExitCode
 from tests.cli.command import COMMAND, SECONDS, Shell, open_terminal, read_terminal
+from tests.conftest import ROOT
 
 ONE = ("--case", "float16/d=1")
 
@@ -93,6 +95,20 @@ def test_lines_fit_a_narrow_terminal(shell: Shell, sources: dict[str, str], colu
         outcome = shell.on_terminal(*arguments, columns=columns, **variables)
         assert outcome.code == ExitCode.OK
         assert max(map(len, outcome.out.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_lines_of_a_run_are_wrapped_between_words(shell: Shell, columns: int) -> None:
+    shutil.copytree(ROOT / "sessions" / "h200-playbook-merge", shell.folder / "merge")
+    arguments = "replay", "merge"
+    whole = shell.run(*arguments)
+    narrow = shell.on_terminal(*arguments, columns=columns, TERM="dumb").out
+    assert max(map(len, whole.err.splitlines())) > 2 * columns
+    wide = [line for line in narrow.splitlines() if len(line) > columns]
+    assert all(str(shell.folder) in line for line in wide), "a path is one word"
+    told = whole.err.split("the replay reached")[0].split()
+    assert narrow.split()[: len(told)] == told
+    assert {"merge_attn_states_lse", "geometric"} <= set(narrow.split())
 
 
 @pytest.mark.parametrize(

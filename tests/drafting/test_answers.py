@@ -183,7 +183,7 @@ def test_questions_are_asked_in_turn_and_a_wrong_answer_is_asked_again(
     assert not any(replies.values())
     said = capsys.readouterr().err
     assert "no expression of a launch plan" in said
-    assert "   12 | scale<float, Op::kHalve, kWidth, int><<<n, opaque[d]>>>" in said
+    assert "    12 |   scale<float, Op::kHalve, kWidth, int><<<n, opaque[d]>>>" in said
     assert "args.x.role [in]" in asked
     assert "args.x.role: one of in, out, inout" in said
     text = (tmp_path / "task" / "baseline.cu").read_text()

@@ -216,8 +216,9 @@ def test_behind_an_open_gate_nothing_goes_on_and_its_answer_is_in_the_journal_on
     assert decided == ["1.0.plan", "1.0.diff.0"]
 
 
+@pytest.mark.parametrize("paused", [False, True])
 def test_a_rejection_can_be_taken_back_costs_no_round_and_its_reason_reaches_the_team(
-    tmp_path: Path, task: KernelTask, sources: Sources
+    tmp_path: Path, task: KernelTask, sources: Sources, paused: bool
 ) -> None:
     steps = [Step("one", (sources.better,)), Step("two", (sources.better,))]
     session = start(tmp_path / "s", task, ScriptedTeam(steps), settings_of(ASK, rounds=1))
@@ -231,7 +232,12 @@ def test_a_rejection_can_be_taken_back_costs_no_round_and_its_reason_reaches_the
             reason = reasons.pop(0)
             await answer(session, question, ApprovalStatus.REJECTED, reason=reason)
         elif reasons:
+            if paused:
+                engine.control.interrupt(ENGINEER)
+                while not engine.state.paused:
+                    await asyncio.sleep(0)
             engine.take_back(RejectionTakenBack("1.0.plan", ENGINEER))
+            engine.control.resume(ENGINEER)
         else:
             await accept(session, question)
             with pytest.raises(UserError, match="cannot be taken back any more"):

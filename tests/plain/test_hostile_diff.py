@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from astra_tui.model.visible import can_act, harmless, visible_line
-from astra_tui.plain.console import diff_text
 from astra_tui.present.document import Diff
+from astra_tui.present.layout import UNBOUNDED, diff_text
 from astra_tui.tui.text.document import document_of
 from astra_tui.tui.widgets.diff.alignment import align
 from astra_tui.tui.widgets.diff.rows import CodeRow, DiffRows, HeaderRow
@@ -37,21 +37,21 @@ Changes = list[tuple[list[str], list[str]]]
 """Removed and added lines of each hunk, made visible."""
 
 
-def in_lines(old: str, new: str, columns: int = 0) -> Changes:
+def in_lines(old: str, new: str, columns: int = UNBOUNDED) -> Changes:
     """What the gate in lines shows, read as a terminal draws it."""
     shown = harmless(diff_text(Diff("o", "n", old, new), columns))  # The console does it again.
     assert not any(map(can_act, shown))
     found: Changes = []
     lines = shown.split("\n")[2:] if shown else []
     for line in lines:
-        assert not columns or len(line) <= columns
+        assert len(line) <= columns
         if line.startswith("@@"):
             found.append(([], []))
             assert re.fullmatch(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@  \(hunk \d+\)", line)
             assert line.endswith(f"(hunk {len(found)})")
         elif line[:1] in ("-", "+"):
             kept = found[-1][line[0] == "+"]
-            if columns and line[1:3] == "> ":
+            if columns < UNBOUNDED and line[1:3] == "> ":
                 kept[-1] += line[3:]
             else:
                 kept.append(line[1:])

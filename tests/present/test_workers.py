@@ -9,7 +9,8 @@ from astra_tui.model.fold import fold
 from astra_tui.model.workers import WorkersStatus, WorkerStatus
 from astra_tui.plain.run import RunLines
 from astra_tui.present.devices import gpu_blocks, gpu_line, status_lines
-from astra_tui.tui.text_layout import Page, line_text
+from astra_tui.present.layout import line_text
+from astra_tui.tui.text_layout import Page
 from tests.sessions.samples import whole_session
 
 FIRST = WorkerStatus(

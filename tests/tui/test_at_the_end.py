@@ -34,11 +34,12 @@ from astra_tui.model.events import (
 )
 from astra_tui.model.fold import fold
 from astra_tui.model.task import Acceptance, bundled
+from astra_tui.present.layout import line_text
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.comparison import read_side
 from astra_tui.tui.app import AstraApp
 from astra_tui.tui.source import open_saved
-from astra_tui.tui.text_layout import Page, line_text
+from astra_tui.tui.text_layout import Page
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.bars import TabLine
 from astra_tui.tui.widgets.pane_layout import PANES

@@ -8,10 +8,10 @@ from pathlib import Path
 from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.events import CodeFailed, CodeWritten, PlanProposed
 from astra_tui.model.fold import fold
+from astra_tui.present.layout import line_cells
 from astra_tui.present.tones import Phrase
 from astra_tui.sessions.journal_reader import read_journal
 from astra_tui.tui.source import open_saved
-from astra_tui.tui.text_layout import line_cells
 from astra_tui.tui.view import Choice, View, place_of, start_of
 from astra_tui.tui.widgets.approval_bar import _question_line
 from tests.sessions.samples import PLAN, whole_session

@@ -7,7 +7,8 @@ from pathlib import Path
 from astra_tui.model.plan import Citation, CodePlace, Observation
 from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
-from astra_tui.tui.text_layout import Page, line_text
+from astra_tui.present.layout import line_text
+from astra_tui.tui.text_layout import Page
 from astra_tui.tui.widgets.plan import PlanPane, draw_evidence
 from tests.engine.scripted import ASK, ScriptedTeam, Step, settings_of, sources_of
 from tests.tui.harness import NARROW, on_a_loop, seated, working

@@ -15,6 +15,7 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import bundled
 from astra_tui.present.comparison import NO_RATIO, cases_blocks, costs_blocks, plans_blocks
+from astra_tui.present.layout import line_cells, line_text
 from astra_tui.sessions.comparison import (
     Sides,
     case_differences,
@@ -28,7 +29,7 @@ from astra_tui.tui.screens.dialogs import PickDialog
 from astra_tui.tui.screens.home import HomeScreen
 from astra_tui.tui.screens.session import SessionScreen
 from astra_tui.tui.source import open_saved
-from astra_tui.tui.text_layout import Page, line_cells, line_text
+from astra_tui.tui.text_layout import Page
 from astra_tui.tui.widgets.diff.diff_pane import DiffPane
 from tests.tui.harness import NARROW, WIDE, Clock, Desk, on_a_loop, seated
 from tests.tui.test_home import at_home, home_text

@@ -40,13 +40,14 @@ from astra_tui.model.tuning import SweptCandidate
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import hardware_blocks, metric_words
 from astra_tui.present.events import describe
+from astra_tui.present.layout import line_cells, line_text
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import STAGES, best_of
 from astra_tui.sessions.folder import write_blob
 from astra_tui.sessions.journal_lines import Record
 from astra_tui.sessions.timeline import Timeline
 from astra_tui.tui.source import SavedSource
-from astra_tui.tui.text_layout import Page, line_cells, line_text
+from astra_tui.tui.text_layout import Page
 from astra_tui.tui.widgets.session_code import marks_of
 from tests.sessions.samples import (
     BASELINE_SOURCE,

@@ -8,20 +8,10 @@ from rich.cells import cell_len
 
 from astra_tui.model.visible import is_harmless, visible_inline
 from astra_tui.present.document import Badge, Entry, Items, Listing, Paragraph, Strong
+from astra_tui.present.layout import Span, line_cells, line_text
 from astra_tui.present.numbers import whole_number
 from astra_tui.present.tones import Phrase, Tone
-from astra_tui.tui.text_layout import (
-    ELLIPSIS,
-    Page,
-    Span,
-    cut,
-    cut_inside,
-    line_cells,
-    line_text,
-    padded,
-    span,
-    wrapped,
-)
+from astra_tui.tui.text_layout import ELLIPSIS, Page, cut, cut_inside, padded, span, wrapped
 
 WIDTHS = st.integers(8, 120)
 TEXTS = st.text(max_size=200)

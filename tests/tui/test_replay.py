@@ -109,6 +109,23 @@ async def test_it_plays_to_the_end(saved: Path) -> None:
         await desk.until(lambda: "finished: " in desk.text("#status"), "the end on the screen")
 
 
+@on_a_loop
+async def test_the_keys_say_whether_p_plays_or_pauses(saved: Path) -> None:
+    async with seated(partial(open_saved, saved)) as desk:
+        await desk.until(lambda: " p Play " in desk.text("#keys"), "a key that plays")
+        await desk.press("less_than_sign", "p")
+        await desk.until(lambda: " p Pause " in desk.text("#keys"), "a key that pauses")
+        named = {command.title for command in desk.app.get_system_commands(desk.app.screen)}
+        assert "Pause" in named
+        assert "Play" not in named
+        await desk.press("p")
+        await desk.until(lambda: " p Play " in desk.text("#keys"), "a key that plays again")
+        await desk.press("p")
+        await desk.until(lambda: " p Pause " in desk.text("#keys"), "a key that pauses again")
+        await desk.press(*["greater_than_sign"] * len(SPEEDS))
+        await desk.until(lambda: " p Play " in desk.text("#keys"), "the end")
+
+
 def test_a_player_stays_within_its_records(saved: Path) -> None:
     player = Player(read_session(saved).timeline)
     player.seek(-5)

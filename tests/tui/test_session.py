@@ -460,3 +460,31 @@ async def test_an_engine_that_dies_loses_nothing_and_a_run_that_ended_gets_more_
     state = state_of(tmp_path / "s")
     assert outcomes(state) == [Outcome.BETTER]
     assert state.round_limit == 2
+
+
+@on_a_loop
+async def test_a_rejection_that_ended_the_run_can_be_taken_back(tmp_path: Path) -> None:
+    task = write_quick_task(tmp_path / "kernels", SMALL_WORKLOAD)
+    settings = RunSettings("silu_and_mul", TeamKind.PLAYBOOK, rounds=1)
+    request = RunRequest(str(task), settings, folder=str(tmp_path / "s"))
+    preferences = Preferences(request_for=lambda _task: request)
+    async with seated(partial(start, request), preferences=preferences) as desk:
+        await desk.answer("plan", "a")
+        await desk.answer("diff", "r", *"a slip", "enter")
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+        await desk.until(lambda: "u undo rejection" in desk.text("#ending"), "what is next")
+        assert "finished: 1 of 1 rounds" in desk.text("#ending")
+        ended = desk.session
+        desk.clock.advance(2)
+        await desk.press("u")
+        await desk.until(lambda: desk.session is not ended and desk.session.view, "it again")
+        await desk.asked("diff")
+        assert asks_in_round(desk, 1)
+        assert "round 1/1" in desk.text("#status")
+        await desk.press("a")
+        await desk.until(lambda: desk.session.status is SessionStatus.CLOSED, "the end")
+        await desk.until(lambda: "R more rounds" in desk.text("#ending"), "what is next")
+        assert "undo rejection" not in desk.text("#ending")
+    state = state_of(tmp_path / "s")
+    assert outcomes(state) == [Outcome.BETTER]
+    assert (state.round_limit, state.rounds_done) == (1, 1)

@@ -214,7 +214,7 @@ def test_gpus_of_two_kinds_end_with_a_portfolio_and_no_mean(
     watched = [e.status for e in session.events if isinstance(e, WorkersSeen)]
     assert any(w.doing == ("A/A timing",) for status in watched for w in status.workers)
 
-    shown = " ".join(text_lines(result_blocks(state, tmp_path / "session"), 200))
+    shown = " ".join(text_lines(result_blocks(state, tmp_path / "session")))
     report = as_markdown(compose(found))
     for text in (shown, report):
         assert "Portfolio by device" in text

@@ -9,8 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from astra_tui import plain
-from astra_tui.cli.click_command import Options, argument, command, flag
+from astra_tui.cli.click_command import Options, argument, command, flag, switch
 from astra_tui.cli.flags import RUN, SESSION_TASK
+from astra_tui.model.errors import UserError
 from astra_tui.model.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
     from astra_tui.model.environment import Difference
     from astra_tui.model.state import SessionState
     from astra_tui.sessions.engines import RunRequest
-
-
-def resume(folder: Path, options: Options, choices: Choices) -> int:
-    """Says what differs from when the session ran, then runs it on; returns the exit code.
-
-    Raises UserError where it cannot: see `prepare`.
-    """
-    return prepare(folder, options, choices).carry_out(options)
 
 
 class Resumption(NamedTuple):
@@ -77,6 +70,17 @@ def intact_state(folder: Path) -> SessionState:
     return session.state
 
 
+def _rejected_last(state: SessionState, folder: Path) -> str:
+    """The question of the last decision. Raises UserError unless that was a rejection that can
+    still be taken back.
+    """
+    if state.revocable is None:
+        message = "there is no rejection that can be taken back"
+        hint = "only the latest decision can; branch off before it: astra-tui fork --help"
+        raise UserError(message, file=str(folder), hint=hint)
+    return state.revocable.question
+
+
 def _changed(before: RunSettings, now: RunSettings) -> tuple[Difference, ...]:
     from astra_tui.model.environment import Difference
 
@@ -115,6 +119,7 @@ def _say(folder: Path, found: tuple[Difference, ...]) -> None:
         required=False,
     ),
     flag("--sessions", metavar="DIR", help="where they are (default: ./sessions)"),
+    switch("--take-back", help="ask about what was rejected last again first"),
     *SESSION_TASK,
     *RUN,
     example="astra-tui resume",
@@ -125,4 +130,9 @@ def run(options: Options) -> int:
     from astra_tui.cli.settings import read_choices
 
     choices = read_choices(options)
-    return resume(saved_session(options.session, choices.sessions), options, choices)
+    folder = saved_session(options.session, choices.sessions)
+    going = prepare(folder, options, choices)
+    if options.take_back:
+        asked = _rejected_last(intact_state(folder), folder)
+        going = going._replace(request=replace(going.request, take_back=asked))
+    return going.carry_out(options)

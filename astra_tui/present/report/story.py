@@ -6,11 +6,16 @@ from astra_tui.model import events
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.ledger import ledger, score
-from astra_tui.model.roles import Role
 from astra_tui.model.state import RoundState
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
-from astra_tui.present.plans import evidence_blocks, plan_blocks, verdict_entry
+from astra_tui.present.plans import (
+    analyses_blocks,
+    analysis_blocks,
+    evidence_blocks,
+    outcome_blocks,
+    plan_blocks,
+)
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.measured import round_timing
 from astra_tui.present.report.plots import speedup_figure
@@ -89,12 +94,12 @@ def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
     found = facts.state.reading(round_.base, round_.number)
     if found is None:
         return []
-    blocks = _analysis(found)
+    blocks = analysis_blocks(found)
     chosen = found.selection
     if chosen is None:
         return blocks
     base = facts.state.candidate(round_.base)
-    blocks += doc.items(*map(_capitalised, words.selection_words(chosen)))
+    blocks += doc.items(*(text[0].upper() + text[1:] for text in words.selection_words(chosen)))
     blocks += evidence_blocks(chosen.evidence, base)
     for one in chosen.measured:
         try:
@@ -105,15 +110,6 @@ def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
     return blocks
 
 
-def _capitalised(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
-def _analysis(given: events.AnalysisGiven) -> list[doc.Block]:
-    who = f"{given.role} agent, {given.author.describe()}:"
-    return [*doc.paragraphs(who), doc.Quote(given.text)]
-
-
 def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
     base = facts.state.candidate(entry.round.base)
     blocks: list[doc.Block] = [
@@ -122,37 +118,15 @@ def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
     if entry.plan != entry.proposal.plan:
         was = entry.proposal.plan.title
         blocks += doc.paragraphs(f"The engineer edited it; it was proposed as: {was}")
-    taken = facts.state.decisions_of(entry.round.number, entry.proposal.index)
-    blocks += doc.items(*(_capitalised(words.decision_words(each)) for each in taken))
-    blocks += [*_attempts(entry), _verdict(entry), *_measured(entry)]
+    blocks += outcome_blocks(facts.state, entry.round, entry.proposal)
+    if entry.proposal.verdict is None:
+        blocks += doc.paragraphs((doc.Strong("Verdict: "), doc.badge(entry.told)))
+    blocks += _measured(entry)
     if entry.candidate is not None:
-        for analysis in entry.candidate.analyses:
-            if analysis.role != Role.PROFILING:  # The round that stands on it begins with it.
-                blocks += _analysis(analysis)
+        blocks += analyses_blocks(entry.candidate)
         own = [t.timing for t in entry.candidate.timings if not t.final]
         blocks += [round_timing(timing) for timing in own]
     return blocks
-
-
-def _attempts(entry: ReportedProposal) -> list[doc.Block]:
-    lines: list[doc.Line] = []
-    for attempt in entry.proposal.attempts:
-        if isinstance(attempt, events.CodeWritten):
-            new = attempt.summary and attempt.summary != entry.plan.change
-            by = f" by {attempt.author.describe()}" + (f": {attempt.summary}" if new else "")
-            lines.append((doc.Strong("Code: "), doc.Code(short(attempt.candidate)), by))
-        else:
-            lines.append((doc.Strong("No code: "), attempt.reason))
-    return doc.items(*lines)
-
-
-def _verdict(entry: ReportedProposal) -> doc.Block:
-    verdict = entry.proposal.verdict
-    if verdict is None:
-        return doc.Paragraph((doc.Strong("Verdict: "), doc.badge(entry.told)))
-    where = words.where_measured(entry.round, verdict)
-    remark = ", the new best" if entry.became_best else where
-    return verdict_entry(entry.state, verdict, remark)
 
 
 def _measured(entry: ReportedProposal) -> list[doc.Block]:

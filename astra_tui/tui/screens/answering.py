@@ -14,6 +14,7 @@ from astra_tui.model.approval import (
 )
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
+from astra_tui.present.layout import Line, Span
 from astra_tui.present.numbers import pluralised, whole_number
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import question_words, review_words
@@ -23,7 +24,6 @@ from astra_tui.tui.approval import CONFIRM, ApprovalState, BarAction
 from astra_tui.tui.screens.editing import MEANWHILE, Editing
 from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.session_panes import SessionPanes
-from astra_tui.tui.text_layout import Line, Span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
 from astra_tui.tui.widgets.prompt_line import PromptLine
@@ -239,11 +239,15 @@ class Answering:
         self._screen.query_one(PromptLine).ask(label, reject)
 
     def take_back(self) -> None:
-        """Has the plan or the code that was rejected last asked about again."""
+        """Has the plan or the code that was rejected last asked about again; where the run has
+        ended since, another engine asks.
+        """
         view, refusal = self._screen.view, self._app.guard.refusal
         revocable = view.state.revocable if view else None
         if self.deciding.is_shown and refusal:
             self.say_not_taken(refusal)
+        elif revocable is not None and not self._screen.works:
+            self._requests.start_engine(take_back=revocable.question)
         elif revocable is not None:
             self._requests.send(lambda engine: engine.take_back(revocable.question))
             self._app.say(f"the rejection of {revocable.question} is taken back")

@@ -24,11 +24,12 @@ from astra_tui.present.comparison import (
     plans_blocks,
     same_task,
 )
+from astra_tui.present.layout import Span
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import comparison_words, words_of
 from astra_tui.sessions.comparison import Side, Sides, read_side
 from astra_tui.tui.app_base import AppBase
-from astra_tui.tui.text_layout import Page, Span, span
+from astra_tui.tui.text_layout import Page, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine
 from astra_tui.tui.widgets.diff.diff_pane import DiffPane
 from astra_tui.tui.widgets.diff.rows import DiffView

@@ -15,11 +15,12 @@ from textual.screen import Screen
 from astra_tui.model.drafts import Guess, OpenPoint
 from astra_tui.model.errors import UserError
 from astra_tui.model.visible import visible_inline
+from astra_tui.present.layout import Span
 from astra_tui.present.tones import Tone
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.app_io import Drafting
 from astra_tui.tui.screens.form import Field, FormScreen
-from astra_tui.tui.text_layout import Page, Span, padded, span
+from astra_tui.tui.text_layout import Page, padded, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.export import Format, StepOutcome
+from astra_tui.present.layout import Span
 from astra_tui.present.tones import Tone
 from astra_tui.tui.screens.session_panes import SessionPanes
-from astra_tui.tui.text_layout import Span
 from astra_tui.tui.widgets.bars import EndingBar
 from astra_tui.tui.widgets.prompt_line import PromptLine
 
 NEXT = {
+    "take_back": "undo rejection",
     "export": "export",
     "report": "report",
     "more_rounds": "more rounds",

@@ -77,10 +77,11 @@ class EngineRequests:
 
         self._screen.query_one(PromptLine).ask("how many more rounds:", start)
 
-    def start_engine(self, more: int = 0) -> None:
+    def start_engine(self, more: int = 0, take_back: str = "") -> None:
         """Resumes a session whose engine is gone, as it was begun, in the place of its screen.
 
-        `more` rounds, where it is given, are done on top of those that are.
+        `more` rounds, where it is given, are done on top of those that are. The question
+        `take_back`, which was rejected last, is asked again first, in the round that it is of.
         """
         from astra_tui.tui.forms import resuming
 
@@ -89,9 +90,11 @@ class EngineRequests:
             return
         try:
             request = resuming(request_for(view.state.opened.settings.task), folder)
-            if more:
-                rounds = view.state.rounds_done + more
-                request = replace(request, settings=replace(request.settings, rounds=rounds))
+            rounds = view.state.rounds_done + more if more else request.settings.rounds
+            if take_back:
+                rounds = view.state.round_limit
+            settings = replace(request.settings, rounds=rounds)
+            request = replace(request, settings=settings, take_back=take_back)
         except UserError as error:
             self._app.report(error)
             return

@@ -19,9 +19,10 @@ from textual.widgets import Input, Static, TextArea
 
 from astra_tui.model.errors import UserError
 from astra_tui.model.visible import visible_inline
+from astra_tui.present.layout import Line, Span
 from astra_tui.present.tones import Tone
 from astra_tui.tui.colours import tone_rule
-from astra_tui.tui.text_layout import Line, Span, span
+from astra_tui.tui.text_layout import span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.code.annotations import LineMark
 from astra_tui.tui.widgets.prompt_line import SingleLineInput

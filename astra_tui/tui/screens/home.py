@@ -19,6 +19,7 @@ from textual.screen import Screen
 from astra_tui.model.errors import UserError
 from astra_tui.model.task_folders import bundled
 from astra_tui.model.visible import visible_inline
+from astra_tui.present.layout import Span
 from astra_tui.present.numbers import age
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.engines import Running, RunRequest
@@ -36,7 +37,7 @@ from astra_tui.tui.home_data import (
     waiting,
 )
 from astra_tui.tui.source import attach, open_saved, start
-from astra_tui.tui.text_layout import Page, Span, cut_inside, padded, span
+from astra_tui.tui.text_layout import Page, cut_inside, padded, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 from astra_tui.tui.widgets.prompt_line import PromptLine

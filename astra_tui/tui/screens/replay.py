@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from textual.binding import Binding
+from dataclasses import replace
+
+from textual.binding import ActiveBinding, Binding
 
 from astra_tui.model.errors import UserError
 from astra_tui.sessions.timeline import MomentKind
@@ -38,8 +40,16 @@ class PlayingActions(SessionPanes):
         """What help says apart from what the focused pane is."""
         return LEGEND if self.player is not None else ""
 
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """The keys that apply; while a replay plays, the one that plays it pauses it."""
+        active = super().active_bindings
+        if self.player is None or not self.player.playing:
+            return active
+        return {key: _pausing(found) for key, found in active.items()}
+
     def action_play(self) -> None:
-        """Plays the saved session, or stops."""
+        """Plays the saved session, or pauses."""
         if self.player is not None:
             self.player.toggle()
             self.show_status()
@@ -81,6 +91,12 @@ class PlayingActions(SessionPanes):
         if self.player is not None:
             self.player.seek(event.position)
             self.show_status()
+
+
+def _pausing(active: ActiveBinding) -> ActiveBinding:
+    if active.binding.action != "play":
+        return active
+    return active._replace(binding=replace(active.binding, description="Pause"))
 
 
 def problem_of(player: Player, journal: str) -> UserError | None:

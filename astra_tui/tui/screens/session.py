@@ -78,6 +78,8 @@ class KeyContext(NamedTuple):
     engine_died: bool
     """Whether the engine is gone and another one can continue its session."""
     has_player: bool
+    is_playing: bool
+    """Whether a replay plays."""
     looks_elsewhere: bool
     """Whether something else is shown than what is being worked on."""
     looks_up: bool
@@ -108,7 +110,9 @@ APPLIES: dict[str, Callable[[KeyContext], bool]] = {
     "edit_outside": _asks,
     "reject": _asks,
     "accept_next": _asks,
-    "take_back": lambda now: now.works and now.can_take_back,
+    "take_back": lambda now: (
+        now.can_take_back and (now.works or (now.can_continue and not now.has_player))
+    ),
     "interrupt": lambda now: now.works and now.status is SessionStatus.RUNNING,
     "pause": lambda now: now.works and now.status is not SessionStatus.PAUSED,
     "resume": lambda now: now.works and now.status is SessionStatus.PAUSED,
@@ -177,7 +181,6 @@ class SessionScreen(PlayingActions, inherit_bindings=False):
             if self._presenter.error is not None:
                 self.app.report(self._presenter.error)
                 self.show_status()
-                self._refresh_keys()
         finally:
             await self._source.close()
 
@@ -217,10 +220,14 @@ class SessionScreen(PlayingActions, inherit_bindings=False):
             self._answering.consider()
             self.show_status()
             self.show_facts()
-        self._refresh_keys()
         self._ending.show()
         if before is None:
             self.call_after_refresh(self._judge_in_background)
+
+    def show_status(self) -> None:
+        """Draws the top line, where a replay is, and the keys that apply by now."""
+        super().show_status()
+        self._refresh_keys()
 
     def _bring_up(self, before: View | None, view: View) -> None:
         """Brings what is asked about to the front, unless the engineer is busy elsewhere.
@@ -247,6 +254,7 @@ class SessionScreen(PlayingActions, inherit_bindings=False):
             works=self.works,
             engine_died=self.engine_died,
             has_player=self.player is not None,
+            is_playing=self.player is not None and self.player.playing,
             looks_elsewhere=self.view is not None and not self.view.following,
             looks_up=self.looks_up,
             has_better=self.view is not None and self.view.state.has_better,

@@ -7,9 +7,10 @@ from textual.containers import Vertical
 
 from astra_tui.model.approval import ApprovalGate, Question
 from astra_tui.model.plan import Plan
+from astra_tui.present.layout import Line, Span, line_cells
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import prediction_words
-from astra_tui.tui.text_layout import Line, Span, cut, line_cells, span
+from astra_tui.tui.text_layout import cut, span
 from astra_tui.tui.widgets.bars import BarLine
 
 REMARK_SECONDS = 2.0

@@ -15,10 +15,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from astra_tui.model.state import SessionState
+from astra_tui.present.layout import Line, Span, line_cells
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import ending_of
 from astra_tui.tui.colours import tone_rules
-from astra_tui.tui.text_layout import Line, Span, cut, line_cells, span
+from astra_tui.tui.text_layout import cut, span
 
 ALWAYS = ("resume", "help", "leave")
 """Actions whose keys are shown however narrow the terminal is."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from astra_tui.present import devices
+from astra_tui.present.layout import Line, Span
 from astra_tui.present.tones import Tone
-from astra_tui.tui.text_layout import Line, Page, Span, toned
+from astra_tui.tui.text_layout import Page, toned
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 

@@ -14,10 +14,10 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
+from astra_tui.present.layout import Line, line_cells, line_text
 from astra_tui.present.tones import Tone
 from astra_tui.tui.app_base import SteadyScrollView
 from astra_tui.tui.colours import tone_rules
-from astra_tui.tui.text_layout import Line, line_cells, line_text
 
 
 class LinesView(SteadyScrollView, can_focus=True):

@@ -6,9 +6,10 @@ from textual.message import Message
 
 from astra_tui.model.events import ExchangeMade, ToolUsed
 from astra_tui.model.visible import visible
+from astra_tui.present.layout import Line, Span
 from astra_tui.present.numbers import count, dollars
 from astra_tui.present.tones import Tone
-from astra_tui.tui.text_layout import Line, Page, Span, wrapped
+from astra_tui.tui.text_layout import Page, wrapped
 from astra_tui.tui.view import LogEntry, View
 from astra_tui.tui.widgets.pane import RowsPane
 

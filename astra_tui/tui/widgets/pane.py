@@ -6,7 +6,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from astra_tui.tui.text_layout import Line, Page
+from astra_tui.present.layout import Line
+from astra_tui.tui.text_layout import Page
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.line_view import LinesView, RowsView
 

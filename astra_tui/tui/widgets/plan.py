@@ -12,30 +12,25 @@ from textual.geometry import Region
 from textual.message import Message
 
 from astra_tui.model.citations import CheckedCitation, CitationStatus, check_citations
-from astra_tui.model.constraints import in_order
-from astra_tui.model.events import AnalysisGiven
 from astra_tui.model.ledger import score
 from astra_tui.model.plan import Citation, Observation, Plan
-from astra_tui.model.roles import Role
 from astra_tui.model.state import CandidateState, ProposalState, RoundState
 from astra_tui.model.verdict import REJECTED_BEFORE, RoundVerdict
+from astra_tui.present.layout import Span
 from astra_tui.present.numbers import count
+from astra_tui.present.plans import analyses_blocks, analysis_blocks, outcome_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import (
-    decision_words,
     plan_words,
     prediction_words,
-    round_verdict,
-    ruling_words,
     score_words,
     selection_words,
     speedup_prediction,
     stands_on,
-    sweep_words,
     where_measured,
     words_of,
 )
-from astra_tui.tui.text_layout import Page, Span, span
+from astra_tui.tui.text_layout import Page, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 
@@ -108,7 +103,10 @@ class PlanPane(Pane):
             plan = view.state.plan_of(round_.number, proposal.index)
             where = where_measured(round_)
             self._cited = _draw_plan(page, plan, proposal, view.base, where, stands_on(round_))
-            _draw_story(page, view, proposal)
+            page.blank()
+            page.blocks(outcome_blocks(view.state, round_, proposal))
+            if view.candidate is not None:
+                page.blocks(analyses_blocks(view.candidate))
         elif round_ is not None and round_.number == 0:
             page.paragraph("The baseline is where optimisation starts; it has no plan.", Tone.DIM)
         elif round_ is not None and round_.planned:
@@ -276,45 +274,13 @@ def _why_not_measured(verdict: RoundVerdict) -> str:
     return f"not measured: {words_of(verdict.outcome)}"
 
 
-def _draw_story(page: Page, view: View, proposal: ProposalState) -> None:
-    taken = view.state.decisions_of(*view.choice)
-    if taken:
-        page.heading("Decisions")
-    for decision in taken:
-        page.paragraph(decision_words(decision))
-    if view.sweeps:
-        page.heading("Sweep")
-    for swept in view.sweeps:
-        page.paragraph(sweep_words(swept))
-    rulings = proposal.rulings(view.candidate.hash) if view.candidate else ()
-    if rulings:
-        page.heading("Against what was said")
-    for ruling in in_order(rulings):
-        words, tone = ruling_words(ruling)
-        page.paragraph(words, tone)
-    if proposal.verdict is not None:
-        page.heading("Verdict")
-        page.line(Span(*round_verdict(view.state, proposal.verdict)))
-        for reason in proposal.verdict.reasons:
-            page.paragraph(reason, indent=2)
-    for analysis in view.candidate.analyses if view.candidate else ():
-        if analysis.role != Role.PROFILING:  # Rounds that stand on the candidate show that.
-            _draw_words(page, analysis)
-
-
-def _draw_words(page: Page, analysis: AnalysisGiven) -> None:
-    page.blank()
-    page.line(span(analysis.author.describe(), Tone.DIM), Span(" says:", Tone.DIM))
-    page.paragraph(analysis.text, indent=2)
-
-
 def _draw_reading(page: Page, view: View, round_: RoundState) -> list[CitedRows]:
     """What the profiling agent chose to measure of the version that a round stands on."""
     found = view.state.reading(round_.base, round_.number)
     if found is None:
         return []
     page.heading("What the profiling agent chose")
-    _draw_words(page, found)
+    page.blocks(analysis_blocks(found))
     for told in selection_words(found.selection):
         page.paragraph(told, Tone.DIM, indent=2)
     evidence = found.selection.evidence if found.selection is not None else ()

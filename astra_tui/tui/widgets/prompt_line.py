@@ -10,9 +10,9 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input
 
+from astra_tui.present.layout import Span, line_cells
 from astra_tui.present.tones import Tone
 from astra_tui.tui.app_base import AppBase
-from astra_tui.tui.text_layout import Span, line_cells
 from astra_tui.tui.widgets.bars import BarLine
 
 

@@ -8,11 +8,12 @@ from textual import events
 from textual.message import Message
 
 from astra_tui.present.events import describe
+from astra_tui.present.layout import Line, Span
 from astra_tui.present.numbers import clock, rough_duration
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.timeline import MomentKind
 from astra_tui.tui.player import Player
-from astra_tui.tui.text_layout import Line, Span, cut, padded, span
+from astra_tui.tui.text_layout import cut, padded, span
 from astra_tui.tui.widgets.bars import BarLine
 
 HEAD = "█"

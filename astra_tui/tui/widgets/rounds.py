@@ -11,6 +11,7 @@ from textual.message import Message
 from astra_tui.model.digest import short
 from astra_tui.model.events import ParentChoice
 from astra_tui.model.state import ProposalState, RoundState
+from astra_tui.present.layout import Line, Span, line_cells
 from astra_tui.present.tones import Tone, sign_of
 from astra_tui.present.words import (
     STAGES,
@@ -19,7 +20,7 @@ from astra_tui.present.words import (
     round_verdict,
     where_measured,
 )
-from astra_tui.tui.text_layout import Line, Page, Span, line_cells, padded, span
+from astra_tui.tui.text_layout import Page, padded, span
 from astra_tui.tui.view import Choice, View
 from astra_tui.tui.widgets.pane import RowsPane
 

@@ -7,11 +7,12 @@ from textual import events
 from astra_tui.model.events import StopReason
 from astra_tui.model.state import SessionState, SessionStatus
 from astra_tui.model.visible import visible_inline
+from astra_tui.present.layout import Line, Span, line_cells
 from astra_tui.present.numbers import clock, count, dollars
 from astra_tui.present.tones import Tone
 from astra_tui.present.words import STAGES, best_of, stop_words, team_words
 from astra_tui.tui.player import Player
-from astra_tui.tui.text_layout import Line, Span, line_cells, span
+from astra_tui.tui.text_layout import span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.bars import BarLine
 from astra_tui.tui.widgets.pane_layout import TWO_COLUMNS
