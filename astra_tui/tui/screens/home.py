@@ -213,6 +213,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     # -- drawing ---------------------------------------------------------------------------------
 
     def _draw(self) -> None:
+        if not self.query(KernelList):  # What was read came after the screen had closed.
+            return
         width = self.app.size.width - 3
         kernel_list, session_list = self.query_one(KernelList), self.query_one(SessionList)
         inbox = self.query_one(Inbox)
