@@ -50,7 +50,7 @@ class StoreMap:
         """
         marks, bits = self.marks[buffer.name], self.granule_bits
         count = max(size >> bits, 1)
-        step = _common_step(offsets) >> bits
+        step = _common_step(offsets, size) >> bits
         first = int(offsets[0]) >> bits if step else offsets >> bits
         # The base may be aligned to less than 8.
         shared = step | 8 | (first if step else int(np.bitwise_or.reduce(first, axis=None)))
@@ -92,13 +92,13 @@ class StoreMap:
         return (self.marks[buffer][offsets >> self.granule_bits] & _STORED) != 0
 
 
-def _common_step(offsets: Any) -> int:
-    """How far each offset is above the one before; 0 where that differs."""
+def _common_step(offsets: Any, size: int) -> int:
+    """How far each offset is above the one before, in whole sizes; 0 where that differs."""
     if len(offsets) < 2:
         return 0
     first, second, last = int(offsets[0]), int(offsets[1]), int(offsets[-1])
     step = second - first
-    if step <= 0 or last - first != step * (len(offsets) - 1):
+    if step <= 0 or step % size or last - first != step * (len(offsets) - 1):
         return 0
     return step if bool((np.diff(offsets) == step).all()) else 0
 

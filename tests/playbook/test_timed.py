@@ -34,6 +34,7 @@ from astra_tui.playbook import (
 )
 from astra_tui.playbook.api import room_of
 from astra_tui.playbook.moves import BY_TIME
+from astra_tui.playbook.moves.flush_exp import FlushExp
 from astra_tui.playbook.moves.single_turn import SingleTurn
 from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.playbook.propose import propose, propose_as_set, region
@@ -408,3 +409,18 @@ def test_what_a_sweep_had_among_its_choices_needs_no_round(tasks: dict[str, Kern
     assert {d.plan.move for d in after.plans} == {"combined", "flat_grid", "flush_exp"}
     reason = "the sweep of this source had it among its choices"
     assert {f"overlap_launches: {reason}", f"tune_block: {reason}"} <= set(after.refused)
+
+
+def test_flushed_exponentials_have_a_function_above_the_first_and_its_comment(
+    tasks: dict[str, KernelTask],
+) -> None:
+    evidence = Evidence(tasks["silu_and_mul"], device=GPU)
+    text = kernel("x[0] = __expf(-x[0]) + __expf(x[1] + 1.0f);").text
+    commented = text.replace("template <", "// The kernel.\ntemplate <")
+    answer = FlushExp().propose(KernelText.read(commented), evidence)
+    assert isinstance(answer, Proposal), answer
+    assert "x[0] = exp_flushed(-x[0]) + exp_flushed(x[1] + 1.0f);" in answer.source
+    assert answer.source.index("float exp_flushed(") < answer.source.index("// The kernel.\ntempl")
+    again = FlushExp().propose(KernelText.read(answer.source), evidence)
+    assert isinstance(again, NotApplicable)
+    assert again.reason == "no __expf"

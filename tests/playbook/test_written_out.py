@@ -507,10 +507,10 @@ CENTRED_SOURCE = """\
 #include "centred.cuh"
 
 /* @launch
-   rows::centred<T, float32> grid=tokens block=32 * ceil_div(min(hidden_dim, 1024), 32) shared=hidden_dim * sizeof(T)
-       args=(input, gemma, beta, normed_output, eps, hidden_dim)
+   rows::centred<T, float32> grid=tokens block=32 * ceil_div(min(hidden_dim, 1024), 32)
+       shared=hidden_dim * sizeof(T) args=(input, gemma, beta, normed_output, eps, hidden_dim)
 */
-"""  # noqa: E501
+"""
 
 
 def centred(old: str = "", new: str = "") -> str:

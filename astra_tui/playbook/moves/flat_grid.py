@@ -281,7 +281,7 @@ def _rewrite(source: KernelText, rows: _Rows, block: int) -> str:
     taken = source.names()
     name = fresh_name(f"{rows.kernel.name}_flat", taken)
     flat, row, column = (fresh_name(n, taken) for n in ("flat", "flat_row", "flat_column"))
-    count = fresh_name("flat_rows", taken)
+    row_count = fresh_name("flat_rows", taken)
     divisor = Divisor.of(rows.across, "across", taken)
     total = Binary("*", rows.rows, Name(divisor.size.name))
     launch = replace(
@@ -304,7 +304,7 @@ def _rewrite(source: KernelText, rows: _Rows, block: int) -> str:
     kernel = rows.kernel
     begin = kernel.body.start_byte + 1
     edits = [
-        *with_parameters(kernel, name, (f"unsigned {count}", *divisor.parameters)),
+        *with_parameters(kernel, name, (f"unsigned {row_count}", *divisor.parameters)),
         Edit(begin, begin, "".join(f"\n  {line}" for line in lines)),
         *(put(use, row) for use in rows.row_uses),
     ]
@@ -312,7 +312,7 @@ def _rewrite(source: KernelText, rows: _Rows, block: int) -> str:
     for share in rows.shares:
         removed |= dict.fromkeys(share.removed)
         # By the row: before a wait for the launches before, the division is done as well.
-        edits.append(_as_condition(source, share, column, f"{row} < {count}"))
+        edits.append(_as_condition(source, share, column, f"{row} < {row_count}"))
     edits += [remove_statement(source.data, node) for node in removed]
     end = kernel.outer.end_byte
     text = rewritten(source.data, kernel.outer, edits)

@@ -8,7 +8,7 @@ from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.syntax import arguments_of, called_name, field, line_of, of_type
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
-from astra_tui.playbook.edits import Edit, replace
+from astra_tui.playbook.edits import insert_above, replace
 from astra_tui.playbook.evidence import lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.tolerance import tight_tolerance
@@ -20,7 +20,6 @@ __device__ __forceinline__ float {name}(float x) {{
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
   return result;
 }}
-
 """
 
 
@@ -34,7 +33,7 @@ class FlushExp:
     gain = (1.0, 1.03)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-        """Every `__expf` of the source. The caller compiles without -ftz."""
+        """Every `__expf` of the source."""
         tight = tight_tolerance(evidence.task)
         if tight:
             return NotApplicable(self.name, tight)
@@ -44,9 +43,9 @@ class FlushExp:
         if not chosen:
             return NotApplicable(self.name, "no __expf")
         name = fresh_name("exp_flushed", source.names())
-        first = min(f.outer.start_byte for f in source.functions if f.outer)
+        first = min((f.outer for f in source.functions), key=lambda node: node.start_byte)
         edits = [replace(field(call, "function"), name) for call in chosen]
-        edits.append(Edit(first, first, _FUNCTION.format(name=name)))
+        edits.append(insert_above(source.data, first, _FUNCTION.format(name=name)))
         plan = Plan(
             title="Flush subnormal exponentials",
             bottleneck="__expf scales its operand and its result to keep results below 2^-126: "
