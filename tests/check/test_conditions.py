@@ -25,7 +25,16 @@ from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_repor
 from astra_tui.lab.conditions.flow import ControlFlowGraph
 from astra_tui.lab.conditions.query import DeadCode, query_for
 from astra_tui.lab.conditions.source import instrument
-from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict, ConditionStatus
+from astra_tui.model.check import (
+    CONDITION_OF,
+    OWN_SIZE_OF,
+    Case,
+    CaseOutcome,
+    CaseResult,
+    CheckReport,
+    CheckVerdict,
+    ConditionStatus,
+)
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import CaseChecked
 from astra_tui.model.launch import ResolvedPlan
@@ -418,6 +427,25 @@ def test_a_path_that_no_case_of_the_suite_takes_is_reached(
     assert any(
         not r.outcome.ok and (r.case.is_of_plan or "3.25" in r.case.name) for r in report.cases
     )
+
+
+@pytest.mark.parametrize(
+    ("does", "verdict"),
+    [("return;", CheckVerdict.FAILED), ('asm volatile("");', CheckVerdict.PASSED)],
+    ids=["wrong", "right"],
+)
+def test_sizes_too_large_for_a_case_are_looked_at_in_part(
+    silu: Path, compiler: Compiler, does: str, verdict: CheckVerdict
+) -> None:
+    planted = f"  if (token > 4999 && d % 64 == 56) {does}\n"
+    report = checked(silu, compiler, BEGIN, BEGIN + planted)
+    assert report.verdict is verdict, report.message
+    large = [f for f in report.full_size if f.workload.startswith(CONDITION_OF)]
+    if verdict is CheckVerdict.PASSED:
+        reached = {c.why for c in report.conditions if c.status is ConditionStatus.REACHED}
+        assert reached & {OWN_SIZE_OF + f.workload for f in large}
+    else:
+        assert CaseOutcome.WRONG in {f.outcome for f in large}
 
 
 MARKED = """\

@@ -199,15 +199,38 @@ class SourceCheck:
             found.extend([case] if took else [])
             return took
 
+        def probe_large(case: Case) -> bool:
+            before = self._noted
+            large.extend(self._large_in_part(compilation, case))
+            return self._noted != before
+
+        large: list[FullSizeResult] = []
         suite = tuple(self.seen.results)
         closed = Closing(
-            self.task, self.source, self.reporting, self.coverage, suite, probe
+            self.task, self.source, self.reporting, self.coverage, suite, probe, probe_large
         ).close()
         self.seen.conditions = tuple(map(self._ruled, closed))
+        self.seen.full_size += large
+        yield from large
         for case in found:
             result, _, _ = self._case(compilation, case)
             self.seen.results.append(result)
             yield result
+
+    def _large_in_part(self, compilation: Compilation, case: Case) -> Iterator[FullSizeResult]:
+        """What becomes of sizes made for an open side that are too large for a case."""
+        device = self.basis.device
+        attributes = device.attributes
+        compiled = {kernel.expression for kernel in compilation.kernels}
+        kernels = kernels_to_compile(self.task, self.source, (case,), attributes)
+        if not isinstance(device, Emulator) or not compiled.issuperset(kernels):
+            return
+        try:
+            resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
+        except PlanError:
+            return  # What cannot be launched does nothing wrong.
+        if isinstance(resolved, ResolvedPlan):
+            yield self._one_at_full_size(compilation, device, case, resolved)
 
     def _close_plan_sides(self, compilation: Compilation) -> Iterator[CaseResult]:
         """Runs cases for sides of the plan's `min` and `max` that could have been taken; on the

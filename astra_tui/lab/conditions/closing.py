@@ -3,8 +3,9 @@
 First the values that the suite has elsewhere are tried on launches of the kernel in question,
 numbers that the kernel compares with, and in integers of inputs those that scalars may be. For what
 is left a solver is asked for sizes, scalars and layouts within the contract; that it finds none is
-a proof, and what it finds becomes a case. All limits are counts of the solver's own steps, so that
-the answer is the same on any machine.
+a proof, and what it finds becomes a case, or where it is too large for one, is looked at in part as
+workloads are. All limits are counts of the solver's own steps, so that the answer is the same on
+any machine.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from astra_tui.emulator.ptx.module import Immediate, PtxError
 from astra_tui.emulator.ptx.parser import float_value, parse_ptx
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
+from astra_tui.lab.check.kernels import workload_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS
 from astra_tui.lab.conditions.coverage import Coverage, OpenSide, Reporting
 from astra_tui.lab.conditions.flow import ControlFlowGraph
@@ -41,6 +43,15 @@ _CASE_COST = 1 << 13
 """Elements that take as long as what every case costs."""
 
 _FEW_ELEMENTS = 1 << 12
+
+MAX_LARGE = 4
+"""Sizes too large for a case that are tried for one source, each in about a second."""
+
+MAX_LARGE_ELEMENTS = 1 << 30
+"""Elements of all tensors at such sizes."""
+
+_SOME, _MANY = 1 << 13, 1 << 16
+"""Bounds of a size there, of which the solver is asked one after the other."""
 
 _SOLVER_BUDGET = 4_000_000
 _SOLVER_STEPS = 250_000
@@ -76,7 +87,11 @@ class Closing:
     coverage: Coverage
     suite: tuple[CaseResult, ...]
     probe: Probe
+    probe_large: Probe
+    """The same at sizes that are too large for a case."""
     probes: int = 0
+    large: int = 0
+    """How often each was asked."""
     found: list[Case] = field(default_factory=list)
     """The cases that took open sides."""
     elements: int = MAX_PROBED
@@ -151,6 +166,11 @@ class Closing:
         return min(
             cases, key=lambda c: self.task.elements(c.dims, c.dtype) or 1 << 40, default=None
         )
+
+    def _workload_of(self, kernel: str) -> Case | None:
+        """The smallest workload that launches a kernel, for one that no case does."""
+        cases = [c for c in workload_cases(self.task) if kernel in self._kernels_of(c)]
+        return min(cases, key=lambda c: self.task.elements(c.dims, c.dtype), default=None)
 
     def _kernels_of(self, case: Case) -> set[str]:
         """The kernels that a case launches; none where the plan refuses or fails."""
@@ -328,18 +348,28 @@ class Closing:
                     self._try_point(side, launch, point, query.has_data)
                     if self.coverage.taken_by(side):
                         return
-            self._look_beyond(side, query, launch, held)
+            self._look_beyond(side, query, launch)
+            if self.coverage.taken_by(side):
+                return
 
-    def _look_beyond(
-        self, side: OpenSide, query: Query, launch: Launches, held: list[list[Any]]
-    ) -> None:
-        """Notes sizes that may lead to a side, and are too large for a case."""
-        for fixed in (*held, []):
-            facts = [*self._of_device(launch), *fixed]
+    def _look_beyond(self, side: OpenSide, query: Query, launch: Launches) -> None:
+        """Tries sizes that may lead to a side and are too large for a case."""
+        base = self._base_of(side.kernel) or self._workload_of(side.kernel)
+        held = [launch.at_sizes(base.dims, name) for name in base.dims] if base else []
+        for fixed in (*held, launch.with_sizes(_SOME), launch.with_sizes(_MANY), []):
+            facts = [*self._plain(launch), *fixed]
             point = launch.solution(query.solver(self._some_steps(), facts))
             if point and self.task.elements(point["dims"], launch.dtype) > LARGE_ELEMENTS:
                 self._tried(side).beyond = _named(point["dims"])
+                if not query.has_data:
+                    self._probe_large(self._case_at(launch, point))
                 return
+
+    def _probe_large(self, case: Case) -> None:
+        elements = self.task.elements(case.dims, case.dtype)
+        if self.large < MAX_LARGE and elements <= MAX_LARGE_ELEMENTS:
+            self.large += 1
+            self.probe_large(case)
 
     def _of_device(self, launch: Launches) -> list[Any]:
         return [launch.device[n] == v for n, v in DEVICE_ATTRIBUTES.items() if n in launch.device]
@@ -352,10 +382,13 @@ class Closing:
 
     def _small(self, launch: Launches) -> list[Any]:
         """What a solution has to keep so that it can be a case."""
+        return [*launch.with_elements(LARGE_ELEMENTS), *self._plain(launch)]
+
+    def _plain(self, launch: Launches) -> list[Any]:
+        """The same but for the sizes."""
         from astra_tui.lab.conditions.contract import one_of
 
-        facts = [launch.elements <= LARGE_ELEMENTS]
-        facts += [t <= _SMALL_SHIFT for t in launch.shifts.values()]
+        facts = [t <= _SMALL_SHIFT for t in launch.shifts.values()]
         facts += [t <= _SMALL_PADDING for t in launch.paddings.values()]
         facts += self._of_device(launch)
         for name, term in launch.scalars.items():
@@ -366,10 +399,7 @@ class Closing:
     def _try_point(
         self, side: OpenSide, launch: Launches, point: dict[str, dict[str, int]], has_data: bool
     ) -> None:
-        from astra_tui.lab.conditions.contract import case_at
-
-        named = _named({n: v for part in point.values() for n, v in part.items() if v})
-        case = case_at(self.task, point, launch.dtype, CONDITION_OF + named)
+        case = self._case_at(launch, point)
         self._probe(case)
         is_small = self.task.elements(case.dims, case.dtype) <= _FEW_ELEMENTS
         if has_data and is_small and not self.coverage.taken_by(side):
@@ -377,6 +407,12 @@ class Closing:
                 if self.coverage.taken_by(side):
                     return
                 self._probe(other)
+
+    def _case_at(self, launch: Launches, point: dict[str, dict[str, int]]) -> Case:
+        from astra_tui.lab.conditions.contract import case_at
+
+        named = _named({n: v for part in point.values() for n, v in part.items() if v})
+        return case_at(self.task, point, launch.dtype, CONDITION_OF + named)
 
     def _tried(self, side: OpenSide) -> _Tried:
         return self.tried.setdefault(side, _Tried())

@@ -104,6 +104,10 @@ class Launches:
         """Tensors have at most so many elements."""
         return [self.elements <= most]
 
+    def with_sizes(self, most: int) -> list[Any]:
+        """No size is larger, which is easier to solve than a bound of elements."""
+        return [term <= most for term in self.dims.values()]
+
     def solution(self, solver: z3.Solver) -> dict[str, dict[str, int]] | None:
         """Sizes, scalars and layouts that solve what is asked; each call gives other sizes."""
         if solver.check() != z3.sat:
