@@ -437,7 +437,7 @@ def test_a_path_that_no_case_of_the_suite_takes_is_reached(
 def test_sizes_too_large_for_a_case_are_looked_at_in_part(
     silu: Path, compiler: Compiler, does: str, verdict: CheckVerdict
 ) -> None:
-    planted = f"  if (token > 4999 && d % 64 == 56) {does}\n"
+    planted = f"  if (token > 899 && d % 1024 == 1016) {does}\n"
     report = checked(silu, compiler, BEGIN, BEGIN + planted)
     assert report.verdict is verdict, report.message
     large = [f for f in report.full_size if f.workload.startswith(CONDITION_OF)]

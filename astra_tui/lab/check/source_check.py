@@ -186,7 +186,7 @@ class SourceCheck:
             f"the check ends {done}: together they took {self.steps:,} steps, {CHECK_STEPS:,} may"
         )
 
-    def _close_conditions(self, compilation: Compilation) -> Iterator[CaseResult]:
+    def _close_conditions(self, compilation: Compilation) -> Iterator[CheckEvent]:
         """Looks for cases that take the sides of conditions that are still open, and runs them."""
         if self.coverage is None or self.reporting is None:
             return
