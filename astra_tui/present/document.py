@@ -213,10 +213,16 @@ def _cell(cell: Cell) -> Line:
     return (cell,) if cell is not None and cell != "" else ()
 
 
-def pairs(rows: Mapping[str, Cell], caption: str = "") -> Table:
-    """Names and values, one a line; those without a value are left out."""
-    names = ("what", "value") if caption else ("", "")
-    return table(names, ((name, value) for name, value in rows.items() if value), caption)
+class Fields(msgspec.Struct, frozen=True):
+    """Names, and what is said under them; what belongs to the line above has no name."""
+
+    rows: tuple[tuple[str, Line], ...]
+
+
+def fields(rows: Mapping[str, Cell] | Iterable[tuple[str, Cell]]) -> Fields:
+    """Those of these fields in which something is said."""
+    named = rows.items() if isinstance(rows, Mapping) else rows
+    return Fields(tuple((name, _cell(cell)) for name, cell in named if cell))
 
 
 def place(of: tuple[str, ...], *metrics: str) -> str:
@@ -286,7 +292,18 @@ def sections(parts: Mapping[str, Sequence[Block]]) -> list[Block]:
 
 
 Block = (
-    Paragraph | Quote | Items | Table | Listing | Entry | Figure | Source | Diff | Details | Section
+    Paragraph
+    | Quote
+    | Items
+    | Fields
+    | Table
+    | Listing
+    | Entry
+    | Figure
+    | Source
+    | Diff
+    | Details
+    | Section
 )
 
 

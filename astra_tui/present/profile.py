@@ -15,7 +15,7 @@ from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
 from astra_tui.present.counters import counted_table, hardware_blocks
 from astra_tui.present.numbers import count, dimensions, percent
-from astra_tui.present.plans import verdict_entry
+from astra_tui.present.plans import verdict_fields
 from astra_tui.present.timing import times_blocks, timing_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.summary import counter_totals
@@ -38,7 +38,7 @@ def profile_blocks(
     head: doc.Line = (doc.Code(short(candidate.hash)), doc.Badge(start, Tone.DIM))
     blocks: list[doc.Block] = [doc.Paragraph(head)]
     if proposal is not None and proposal.verdict is not None:
-        blocks.append(verdict_entry(state, proposal.verdict))
+        blocks.append(verdict_fields(state, proposal.verdict))
     blocks += _times(state, candidate, base, running)
     profile = candidate.profile
     if profile is None:

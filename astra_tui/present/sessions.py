@@ -71,7 +71,7 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
     """The result of a session, then what speaks for it."""
     assert state.opened is not None
     baseline, best = state.candidate(state.opened.baseline), state.candidate(state.best)
-    result = doc.pairs({**result_facts(state), "session": str(folder)})
+    result = doc.fields({**result_facts(state), "session": str(folder)})
     if baseline.profile is None and not final_timings(state):
         return [result]
     hardware = hardware_blocks(best.hardware) if best.hardware is not None else []

@@ -315,9 +315,9 @@ def _first_moved(
 
 
 def plan_words(plan: Plan, author: str) -> str:
-    """As in "by playbook fast_math, move fast_math, low risk"."""
+    """As in "playbook fast_math, move fast_math, low risk"."""
     move = f", move {plan.move}" if plan.move and plan.move not in author else ""
-    return f"by {author}{move}, {plan.risk.value} risk"
+    return f"{author}{move}, {plan.risk.value} risk"
 
 
 def decision_words(decision: Decision) -> str:

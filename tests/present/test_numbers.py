@@ -229,5 +229,6 @@ def test_all_files_have_the_same_tables(which: str, request: pytest.FixtureReque
 def test_numbers_that_a_plan_cites_stand_beside_those_of_the_profile(written: Written) -> None:
     text = " ".join(markdown_of(written(whole_session())).split())
     assert "▲ requests at line 3: 64, as in the profile" in text
-    assert "in 80 sectors ◆ sectors of decode: says 80; the profile has 64" in text
-    assert "which are narrow **Change:**" in text
+    told = "sectors of decode: says 80; the profile has 64"
+    assert f"in 80 sectors - **cites:** ◆ {told} " in text
+    assert "which are narrow - **change:**" in text

@@ -125,7 +125,7 @@ async def test_what_is_decided_is_seen_together(
     ):
         await desk.asked("plan")
         screen, plan = desk.session, desk.text("#plan")
-        assert plan.index("expected") < plan.index("bottleneck") < plan.index("change")
+        assert plan.index("expects") < plan.index("bottleneck") < plan.index("change")
         assert "moves do not apply: o shows why" in plan
         assert "row_grid: " not in plan
         await desk.press("o")
