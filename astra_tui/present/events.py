@@ -183,5 +183,5 @@ def _of_session(event: events.Event) -> Phrase | None:
         case events.ErrorOccurred():
             return Phrase(f"error in {event.where}: {event.message}", Tone.BAD)
         case events.SessionClosed():
-            return Phrase(f"{event.reason.words} ({event.message})", Tone.TITLE)
+            return Phrase(say.closed_words(event), Tone.TITLE)
     return None

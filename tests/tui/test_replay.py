@@ -46,7 +46,7 @@ async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
         await desk.press("3")
         await desk.until(lambda: "+" in desk.text("#diff"), "the diff")
         await desk.press("8")
-        await desk.until(lambda: "finished: all rounds" in desk.text("#log"), "the log")
+        await desk.until(lambda: "finished: 3 of 3 rounds are done" in desk.text("#log"), "the log")
 
 
 @on_a_loop
