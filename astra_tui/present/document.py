@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from astra_tui.model.timing import Ratio
 from astra_tui.model.visible import harmless
-from astra_tui.present.numbers import change_between, count, ratio
-from astra_tui.present.tones import Phrase, Tone, tone_of_change
+from astra_tui.present.numbers import change, count, ratio
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import phrase_of
 
 
@@ -60,9 +60,12 @@ def number(
 
 
 def changed(before: int, after: int) -> Number | None:
-    """How much a counter changed; None where it did not."""
-    text, tone = change_between(before, after), tone_of_change(before, after)
-    return Number(after / before - 1 if before else math.inf, text, tone) if text else None
+    """How much a counter changed, where less is better; None where it did not."""
+    if before == after:
+        return None
+    text = change(after / before) if before else "new"
+    tone = Tone.GOOD if after < before else Tone.BAD
+    return Number(after / before - 1 if before else math.inf, text, tone)
 
 
 def badge(said: StrEnum | Phrase) -> Badge:
