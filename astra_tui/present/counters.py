@@ -42,8 +42,8 @@ def counted_table(
 
 def wasted_entry(name: str, wasted: Sequence[WastedTraffic], *problems: str) -> doc.Entry:
     """What a version moves in vain, what moves most bytes first, and what is not known of it."""
-    lines = doc.first([w.describe() for w in wasted], _MOST_WASTED) or ["nothing"]
-    return doc.Entry((f"moved in vain, {name}:",), doc.paragraphs(*lines, *problems))
+    lines, more = doc.first([w.describe() for w in wasted] or ["nothing"], _MOST_WASTED)
+    return doc.Entry((f"moved in vain, {name}:",), doc.paragraphs(*lines, more, *problems))
 
 
 _MOST_WASTED = 8

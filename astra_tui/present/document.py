@@ -49,6 +49,7 @@ class Badge(msgspec.Struct, frozen=True):
 
 
 N = TypeVar("N", int, float)
+T = TypeVar("T")
 P = ParamSpec("P")
 
 
@@ -131,10 +132,10 @@ class Items(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...]
 
 
-def first(texts: Sequence[str], most: int) -> list[str]:
-    """So many of these texts, and how many more there are."""
-    left = len(texts) - most
-    return [*texts[:most], *([f"and {left} more"] if left > 0 else [])]
+def first(parts: Sequence[T], most: int) -> tuple[Sequence[T], str]:
+    """So many of these parts, and how many more there are in words, where there are more."""
+    left = len(parts) - most
+    return parts[:most], f"and {left} more" if left > 0 else ""
 
 
 def items(*texts: str | Line) -> list[Block]:

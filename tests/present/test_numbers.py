@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from astra_tui.present import numbers
 from astra_tui.present.document import as_json
 from astra_tui.present.report import compose
 from astra_tui.sessions.integrity import read_session
@@ -131,12 +132,15 @@ def test_cases_and_errors_of_the_tests(emulated: Path) -> None:
 
 def test_cost_is_that_of_the_exchanges(timed: Path) -> None:
     page = page_of(timed)
-    sums = values(table(page, "Cost").column("sum"))
+    (by_model, sums) = table(page, "Calls of models").rows[1:]
     seconds = sum(e["timing"]["gpu_seconds"] for e in events_of(timed, "timing_finished"))
     seconds += sum(e["swept"]["gpu_seconds"] for e in events_of(timed, "sweep_finished"))
-    assert sums == [1, 100, 20, 0.25, 0, seconds]
-    (by_model,) = table(page, "By purpose and model").rows[1:]
+    assert [value for cell in sums for value in cell.values][:4] == [1, 0, 100, 20]
+    assert sums[0].text == "all"
+    assert sums[7].values == [0.25]
     assert [c.text for c in by_model[:2]] == ["plan", "qwen3"]
+    (told,) = (p for p in page.all("p") if p.text.startswith("Measuring on the GPU took"))
+    assert numbers.seconds(seconds) in told.text
 
 
 def test_every_caveat_is_explained_below_the_table_that_has_its_mark(timed: Path) -> None:
