@@ -234,4 +234,4 @@ def test_numbers_that_a_plan_cites_stand_beside_those_of_the_profile(written: Wr
     assert "▲ requests at line 3: 64, as in the profile" in text
     told = "sectors of decode: says 80; the profile has 64"
     assert f"in 80 sectors - **cites:** ◆ {told} " in text
-    assert "which are narrow - **change:**" in text
+    assert "which are narrow - **decided:**" in text
