@@ -160,32 +160,19 @@ def _expectation(event: events.PlanProposed, state: SessionState) -> str:
     return lines + "".join(f"\n    evidence cites {reading.describe()}" for reading in wrong)
 
 
-class ReplayLines:
-    """Shows a timeline event by event; `write` gets the lines, `sleep` waits between them."""
-
-    def __init__(
-        self,
-        timeline: Timeline,
-        speed: float = math.inf,
-        write: Callable[[str], None] = note,
-        sleep: Callable[[float], None] = time.sleep,
-    ):
-        self._timeline = timeline
-        self._speed = speed
-        self._write = write
-        self._sleep = sleep
-        self._lines = RunLines(write, progress=False)
-
-    def show(self, end: int) -> None:
-        """Everything up to a position."""
-        for position in range(1, end + 1):
-            self._wait(self._timeline.seconds_before(position))
-            state = partial(self._timeline.state, position)
-            self._lines.show(self._timeline.event(position), state)
-
-    def _wait(self, pause: float) -> None:
-        wait = paced(pause, self._speed, LONGEST_WAIT)
+def replay_lines(
+    timeline: Timeline,
+    end: int,
+    speed: float = math.inf,
+    write: Callable[[str], None] = note,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Writes about a timeline up to a position, event by event; `sleep` waits between them."""
+    lines = RunLines(write, progress=False)
+    for position in range(1, end + 1):
+        pause = timeline.seconds_before(position)
         if pause >= IDLE_SECONDS:
-            self._write(f"  ({seconds(pause)} without an event, shortened)")
-        if wait.seconds > 0:
-            self._sleep(wait.seconds)
+            write(f"  ({seconds(pause)} without an event, shortened)")
+        if (wait := paced(pause, speed, LONGEST_WAIT).seconds) > 0:
+            sleep(wait)
+        lines.show(timeline.event(position), partial(timeline.state, position))

@@ -153,9 +153,9 @@ def failures_blocks(
     failed: Iterable[CaseResult], lines: _Text = (), again: str = ""
 ) -> list[doc.Block]:
     """Each kind of failure by its smallest case; `again` is the command that checks the source."""
-    causes = by_cause(failed)
+    causes, left = doc.first(by_cause(failed), MOST_SHOWN)
     shown: list[doc.Block] = []
-    for alike in causes[:MOST_SHOWN]:
+    for alike in causes:
         result, case = alike[0], alike[0].case
         more = f" and {pluralised(len(alike) - 1, 'more case')}" if len(alike) > 1 else ""
         inputs = (f"inputs: {name}: {_drawn(values)}" for name, values in case.values.items())
@@ -165,10 +165,8 @@ def failures_blocks(
             parts.append(doc.Listing("", (Phrase(command),)))
         sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
         shown.append(doc.Entry((doc.badge(result.outcome), sizes), parts))
-    if len(causes) > MOST_SHOWN:
-        left = pluralised(len(causes) - MOST_SHOWN, "more kind")
-        shown += doc.paragraphs(f"and {left} of failure; check --verbose shows every case")
-    return shown
+    remark = f"{left}; check --verbose shows every case"
+    return [*shown, *doc.paragraphs(remark if left else "")]
 
 
 def _drawn(values: Values) -> str:
@@ -209,13 +207,10 @@ def open_conditions_blocks(
     """Sides of conditions that nothing took, and what to do about them."""
     if not conditions:
         return []
-    left = len(conditions) - MOST_SHOWN
-    more = f"and {left} more; --json shows every one" if left > 0 else ""
-    shown = (
-        at_line(f"{each.describe()} ({each.why})", lines, each.line)
-        for each in conditions[:MOST_SHOWN]
-    )
-    return [*shown, *doc.paragraphs(more, f"next: {OPEN_CONDITION_HINT}")]
+    shown, more = doc.first(conditions, MOST_SHOWN)
+    told = (at_line(f"{c.describe()} ({c.why})", lines, c.line) for c in shown)
+    every = f"{more}; --json shows every one" if more else ""
+    return [*told, *doc.paragraphs(every, f"next: {OPEN_CONDITION_HINT}")]
 
 
 # -- what a passed check rests on ------------------------------------------------------------------
@@ -283,10 +278,9 @@ def sanitizer_blocks(reports: Sequence[SanitizerReport], lines: _Text = ()) -> l
 def _tool_findings(report: SanitizerReport, lines: _Text) -> Iterator[doc.Block]:
     tool = report.tool.value
     told = [(f.describe(), f.line) for f in report.findings] + [(t, 0) for t in report.unread]
-    for text, line in told[:MOST_SHOWN]:
-        yield at_line(f"{tool}: {text}", lines, line)
-    if len(told) > MOST_SHOWN:
-        yield from doc.paragraphs(f"{tool}: and {len(told) - MOST_SHOWN} more")
+    shown, more = doc.first(told, MOST_SHOWN)
+    yield from (at_line(f"{tool}: {text}", lines, line) for text, line in shown)
+    yield from doc.paragraphs(f"{tool}: {more}" if more else "")
     for warning in report.warnings[:MOST_SHOWN]:
         yield from doc.paragraphs(f"{tool} warns: {warning.describe()}")
 

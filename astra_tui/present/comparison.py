@@ -10,7 +10,8 @@ from astra_tui.model.timing import Timing
 from astra_tui.present import document as doc
 from astra_tui.present import words
 from astra_tui.present.counters import counted_table
-from astra_tui.present.numbers import pluralised, significant, speedup
+from astra_tui.present.numbers import pluralised, significant
+from astra_tui.present.plans import effects
 from astra_tui.present.timing import timing_blocks
 from astra_tui.present.tones import Phrase, Tone, sign_of
 from astra_tui.sessions.comparison import Side, Sides, Step, case_differences, direct_timing
@@ -94,22 +95,17 @@ def _origin(side: Side) -> dict[str, doc.Cell]:
 
 def _step(side: Side, step: Step) -> dict[str, doc.Cell]:
     """A plan on the way to a candidate, by the names of its rows."""
-    verdict, plan, expected = step.verdict, step.plan, step.plan.prediction
+    verdict, plan = step.verdict, step.plan
     tone = words.round_verdict(side.state, verdict).tone if verdict else Tone.ACCENT
     mark = sign_of(tone) if verdict else ">"
-    measured = doc.badge(words.score_words(step.measured)) if step.measured else "not measured"
-    cells: dict[str, doc.Cell] = {
+    told = effects(plan, verdict, side.state.candidate(side.state.round(step.round).base))
+    return {
         "plan": (doc.Badge(f"{mark} ", tone), f"{step.round} ", doc.Strong(plan.title)),
         "  move": plan.move or "written by the coding agent",
         "  bottleneck": plan.bottleneck,
         "  change": plan.change,
-        "  predicted": words.prediction_words(expected),
-        "  measured": measured,
+        **{f"  {name}": cell for name, cell in told.items()},
     }
-    if verdict and verdict.comparison and verdict.comparison.speedup:
-        found = speedup(verdict.comparison.speedup)
-        cells["  speedup"] = f"{found}, {words.speedup_prediction(expected)} predicted"
-    return cells
 
 
 # -- tests -----------------------------------------------------------------------------------------

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from astra_tui.model.check import Case
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.counters import DURATION, ComparedCounter, Counters, Metric, NcuReport, Place
 from astra_tui.model.findings import Finding
-from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic, wasted_traffic
+from astra_tui.model.traffic import ArgumentTraffic, WastedTraffic, WorkloadTraffic, wasted_traffic
 from astra_tui.present import document as doc
-from astra_tui.present.numbers import count, decimal, dimensions, percent, pluralised
+from astra_tui.present.numbers import count, decimal, dimensions, percent
 from astra_tui.present.tones import Phrase, Tone
 
 Counted = Mapping[str, int]
@@ -22,19 +23,30 @@ def counted_table(
     names: tuple[str, str],
     counts: Sequence[tuple[tuple[str, ...], Counted | None, Counted]],
     caption: str = "",
+    remarks: Mapping[str, str] = {},
 ) -> doc.Table:
     """Counters of two versions and how each changed, of a workload or, where nothing names one, of
-    all together; of the later version alone, where there is no other.
+    all together; of the later version alone, where there is no other. `remarks` are on counters.
     """
     rows: list[doc.Row] = []
     for of, before, now in counts:
         for name, value in now.items():
             was = before[name] if before is not None else None
             change = doc.changed(was, value) if was is not None else None
-            rows.append((name.replace("_", " "), " ".join(of), was, value, change))
+            shown = name.replace("_", " ")
+            rows.append((shown, " ".join(of), was, value, change, remarks.get(name)))
     places = tuple(doc.place(of, name) for of, _, now in counts for name in now)
-    columns = ("counter", "workload", *names, "change")
+    columns = ("counter", "workload", *names, "change", "what")
     return doc.table(columns, rows, caption, places=places).without_empty_columns()
+
+
+def wasted_entry(name: str, wasted: Sequence[WastedTraffic], *problems: str) -> doc.Entry:
+    """What a version moves in vain, what moves most bytes first, and what is not known of it."""
+    lines, more = doc.first([w.describe() for w in wasted] or ["nothing"], _MOST_WASTED)
+    return doc.Entry((f"moved in vain, {name}:",), doc.paragraphs(*lines, more, *problems))
+
+
+_MOST_WASTED = 8
 
 
 # -- a source, line by line ------------------------------------------------------------------------
@@ -76,6 +88,7 @@ def _names(versions: Sequence[CountedSource]) -> list[str]:
 
 
 _REMARKS = {
+    "sectors": "of 32 bytes",
     "requests": "to global memory, one a warp",
     "warp_instructions": "of PTX, one a warp",
     "shared_requests": "to shared memory, one a warp",
@@ -87,106 +100,83 @@ _WHERE_COUNTED = ("shared_requests", "bank_conflicts", "barriers", "shuffles")
 
 
 def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[doc.Block]:
-    names, counters = _names(versions), [v.counters for v in versions]
-    two = len(versions) == 2
+    names = _names(versions)
+    counted = [{n: int(getattr(v.counters, n)) for n in _REMARKS} for v in versions]
+    shown = [n for n in _REMARKS if n not in _WHERE_COUNTED or any(each[n] for each in counted)]
+    now, *others = ({n: each[n] for n in shown} for each in counted)
+    old = names[-1] if others else "before"
     compulsory = f"of 32 bytes; compulsory: {count(compulsory_bytes // 32)}"
-    rows: list[doc.Row] = []
-    for name, remark in {"sectors": compulsory, **_REMARKS}.items():
-        values = [int(getattr(c, name)) for c in counters]
-        if any(values) or name not in _WHERE_COUNTED:
-            changes = [doc.changed(values[-1], values[0])] * two
-            shown = name.removeprefix("warp_").replace("_", " ")
-            rows.append((shown, *values, *changes, remark))
-    used = [[k.resources.registers for k in v.compilation.kernels] for v in versions]
-    registers = (doc.Number(max(each, default=0), ", ".join(map(str, each))) for each in used)
-    rows.append(("registers", *registers, *[None] * two, "a thread, by kernel"))
-    columns = ("", *names, *["change"] * two, "")
-    order = ""
-    if two:
-        new, old = (c.ranking_key() for c in counters)
-        told = "equal" if new == old else "better" if new < old else "worse"
+    remarks = {**_REMARKS, "sectors": compulsory}
+    lines = []
+    for name, version in zip(names, versions, strict=True):
+        used = ", ".join(str(k.resources.registers) for k in version.compilation.kernels)
+        lines.append(f"registers a thread, by kernel of {name}: {used}")
+    if others:
+        new_key, old_key = (v.counters.ranking_key() for v in versions)
+        told = "equal" if new_key == old_key else "better" if new_key < old_key else "worse"
         key = "the emulator's key (sectors, requests, instructions)"
-        order = f"{names[0]} is {told} by {key}"
-    compiler = f"counts depend on the compiler: {counters[0].compiler}"
-    return [doc.table(columns, rows), *doc.paragraphs(order, compiler)]
-
-
-_MOST_LISTED = 8
+        lines.append(f"{names[0]} is {told} by {key}")
+    lines.append(f"counts depend on the compiler: {versions[0].counters.compiler}")
+    counts = [((), others[0] if others else None, now)]
+    return [counted_table((old, names[0]), counts, "", remarks), *doc.paragraphs(*lines)]
 
 
 def _moved(versions: Sequence[CountedSource]) -> list[doc.Block]:
     """Bytes of each argument, where a request of a warp moves a byte once, and those in vain."""
-    two = len(versions) == 2
     rows: list[doc.Row] = []
+    in_vain: list[doc.Block] = []
     for name, version in zip(_names(versions), versions, strict=True):
         for t in version.traffic:
             share = (t.loaded - t.shared + t.stored) / t.compulsory
             loaded = (n or None for n in (t.size, t.loaded, t.distinct_loaded))
             stored = (n or None for n in (t.stored, t.distinct_stored, t.half_lines, t.shared))
             moved = doc.number(share, decimal, 2)
-            rows.append((t.argument, *[name] * two, *loaded, moved, *stored))
+            rows.append((t.argument, name, *loaded, moved, *stored))
+        wasted = wasted_traffic((w.workload, w.arguments) for w in version.workloads)
+        left = (
+            f"{w.workload} was not counted: {w.problem}" for w in version.workloads if w.problem
+        )
+        if version.workloads:
+            in_vain.append(wasted_entry(name, wasted, *left))
     columns = (
-        "bytes of", *[""] * two, "size", "loaded", "distinct", "moved/distinct", "stored",
+        "bytes of", "version", "size", "loaded", "distinct", "moved/distinct", "stored",
         "distinct", "half lines", "shared",
     )  # fmt: skip
-    return [doc.table(columns, rows, optional=4), *doc.paragraphs(*_moved_in_vain(versions))]
-
-
-def _moved_in_vain(versions: Sequence[CountedSource]) -> Iterator[str]:
-    """On any workload."""
-    for name, version in zip(_names(versions), versions, strict=True):
-        prefix = f"{name}: " if len(versions) == 2 else ""
-        found = wasted_traffic((w.workload, w.arguments) for w in version.workloads)
-        yield from (f"{prefix}{wasted.describe()}" for wasted in found[:_MOST_LISTED])
-        if len(found) > _MOST_LISTED:
-            yield f"{prefix}{len(found) - _MOST_LISTED} more in --json"
-        if not found and version.workloads:
-            counted = pluralised(len(version.workloads), "workload")
-            yield f"{prefix}nothing is moved in vain on {counted}"
-        for workload in (w for w in version.workloads if w.problem):
-            yield f"{prefix}{workload.workload} was not counted: {workload.problem}"
+    return [doc.table(columns, rows, optional=4), *in_vain]
 
 
 _COLUMNS = ("req", "sectors", "eff", "confl", "instr")
 _Cells = tuple[str, ...]
 _NOTHING: _Cells = ("",) * len(_COLUMNS)
-_TONES = {"+": Tone.GOOD, "-": Tone.BAD}
+_TONES = {"+": Tone.GOOD, "-": Tone.BAD, " ": Tone.PLAIN}
 
 
-@dataclass(frozen=True)
-class _Line:
-    """One line of a source: its number, what was counted there, and in which version it is."""
+class _Line(NamedTuple):
+    """One line of a source: its number, what was counted there, and its text."""
 
     number: int
     cells: _Cells
     text: str
-    mark: str = " "
 
 
 def _lines(versions: Sequence[CountedSource]) -> list[doc.Block]:
     """The source with its counts; columns in which nothing was counted are left out."""
-    legend = ""
-    if len(versions) == 1:
-        lines = _annotated(versions[0])
-    else:
-        lines = list(_merged(*map(_annotated, versions)))
-        new, old = _names(versions)
-        legend = f"+ {new}, - {old}, no mark: text and counts are the same in both"
-    rows = [_COLUMNS, *(line.cells for line in lines)]
+    names, sides = _names(versions), [_annotated(version) for version in versions]
+    lines = list(_merged(sides[0], sides[-1]))
+    rows = [_COLUMNS, *(line.cells for _, line in lines)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    kept = [i for i in range(len(_COLUMNS)) if any(line.cells[i] for line in lines)]
+    kept = [i for i in range(len(_COLUMNS)) if any(line.cells[i] for _, line in lines)]
 
     def counts(cells: _Cells) -> str:
         return "".join(f"{cells[i]:>{widths[i]}} " for i in kept)
 
     shown = [
-        Phrase(
-            f"{counts(line.cells)}{line.number or '':5} {line.mark} {line.text}",
-            _TONES.get(line.mark, Tone.PLAIN),
-        )
-        for line in lines
+        Phrase(f"{counts(cells)}{number or '':5} {mark} {text}", _TONES[mark])
+        for mark, (number, cells, text) in lines
     ]
-    return [*doc.paragraphs(legend), doc.Listing(f"{counts(_COLUMNS)} line", shown)]
+    legend = f"+ {names[0]}, - {names[-1]}, no mark: text and counts are the same in both"
+    told = doc.paragraphs(legend if len(versions) == 2 else "")
+    return [*told, doc.Listing(f"{counts(_COLUMNS)} line", shown)]
 
 
 def _annotated(version: CountedSource) -> list[_Line]:
@@ -197,16 +187,14 @@ def _annotated(version: CountedSource) -> list[_Line]:
     return [*own, *(_Line(0, cells[place], place[1]) for place in sorted(cells) if place[1])]
 
 
-def _merged(new: list[_Line], old: list[_Line]) -> Iterator[_Line]:
-    """Both versions as a diff of text and counts."""
-    before, after = ([(line.text, line.cells) for line in side] for side in (old, new))
+def _merged(new: list[_Line], old: list[_Line]) -> Iterator[tuple[str, _Line]]:
+    """Both versions as a diff of text and counts: each line after its mark."""
+    before, after = ([line[1:] for line in side] for side in (old, new))
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag == "equal":
-            yield from new[j1:j2]
-        else:
-            yield from (replace(line, mark="-") for line in old[i1:i2])
-            yield from (replace(line, mark="+") for line in new[j1:j2])
+        if tag != "equal":
+            yield from (("-", line) for line in old[i1:i2])
+        yield from ((" " if tag == "equal" else "+", line) for line in new[j1:j2])
 
 
 def _cells(counters: Counters) -> dict[Place, _Cells]:

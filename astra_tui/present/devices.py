@@ -86,8 +86,8 @@ def gpu_blocks(
         told = [f"not told: {what}: {why}" for what, why in gpu.missing.items()]
     else:
         facts, told = {"device": state.device_name}, [_EMULATOR]
-    device = [doc.pairs(facts), *doc.paragraphs(*told)]
-    parts: dict[str, Sequence[doc.Block]] = {"Versions": [doc.pairs(state.opened.versions)]}
+    device = [doc.fields(facts), *doc.paragraphs(*told)]
+    parts: dict[str, Sequence[doc.Block]] = {"Versions": [doc.fields(state.opened.versions)]}
     if workers.workers:
         return doc.sections({"Workers": workers_blocks(workers), "Device": device, **parts})
     now = _samples(samples, width - 30) if gpu is not None else []

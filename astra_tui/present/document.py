@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from astra_tui.model.timing import Ratio
 from astra_tui.model.visible import harmless
-from astra_tui.present.numbers import change_between, count, ratio
-from astra_tui.present.tones import Phrase, Tone, tone_of_change
+from astra_tui.present.numbers import change, count, ratio
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import phrase_of
 
 
@@ -49,6 +49,7 @@ class Badge(msgspec.Struct, frozen=True):
 
 
 N = TypeVar("N", int, float)
+T = TypeVar("T")
 P = ParamSpec("P")
 
 
@@ -60,9 +61,12 @@ def number(
 
 
 def changed(before: int, after: int) -> Number | None:
-    """How much a counter changed; None where it did not."""
-    text, tone = change_between(before, after), tone_of_change(before, after)
-    return Number(after / before - 1 if before else math.inf, text, tone) if text else None
+    """How much a counter changed, where less is better; None where it did not."""
+    if before == after:
+        return None
+    text = change(after / before) if before else "new"
+    tone = Tone.GOOD if after < before else Tone.BAD
+    return Number(after / before - 1 if before else math.inf, text, tone)
 
 
 def badge(said: StrEnum | Phrase) -> Badge:
@@ -128,10 +132,10 @@ class Items(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...]
 
 
-def first(texts: Sequence[str], most: int) -> list[str]:
-    """So many of these texts, and how many more there are."""
-    left = len(texts) - most
-    return [*texts[:most], *([f"and {left} more"] if left > 0 else [])]
+def first(parts: Sequence[T], most: int) -> tuple[Sequence[T], str]:
+    """So many of these parts, and how many more there are in words, where there are more."""
+    left = len(parts) - most
+    return parts[:most], f"and {left} more" if left > 0 else ""
 
 
 def items(*texts: str | Line) -> list[Block]:
@@ -213,10 +217,16 @@ def _cell(cell: Cell) -> Line:
     return (cell,) if cell is not None and cell != "" else ()
 
 
-def pairs(rows: Mapping[str, Cell], caption: str = "") -> Table:
-    """Names and values, one a line; those without a value are left out."""
-    names = ("what", "value") if caption else ("", "")
-    return table(names, ((name, value) for name, value in rows.items() if value), caption)
+class Fields(msgspec.Struct, frozen=True):
+    """Names, and what is said under them; what belongs to the line above has no name."""
+
+    rows: tuple[tuple[str, Line], ...]
+
+
+def fields(rows: Mapping[str, Cell] | Iterable[tuple[str, Cell]]) -> Fields:
+    """Those of these fields in which something is said."""
+    named = rows.items() if isinstance(rows, Mapping) else rows
+    return Fields(tuple((name, _cell(cell)) for name, cell in named if cell))
 
 
 def place(of: tuple[str, ...], *metrics: str) -> str:
@@ -286,7 +296,18 @@ def sections(parts: Mapping[str, Sequence[Block]]) -> list[Block]:
 
 
 Block = (
-    Paragraph | Quote | Items | Table | Listing | Entry | Figure | Source | Diff | Details | Section
+    Paragraph
+    | Quote
+    | Items
+    | Fields
+    | Table
+    | Listing
+    | Entry
+    | Figure
+    | Source
+    | Diff
+    | Details
+    | Section
 )
 
 

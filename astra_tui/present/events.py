@@ -35,7 +35,7 @@ def _of_plans(event: events.Event) -> Phrase | None:
             return Phrase(f"memory: {'; '.join(told)}", Tone.DIM) if told else None
         case events.PlanProposed():
             who = say.plan_words(event.plan, event.author.describe())
-            return Phrase(f"plan {event.proposal + 1}: {event.plan.title} ({who})", Tone.ACCENT)
+            return Phrase(f"plan {event.proposal + 1}: {event.plan.title} (by {who})", Tone.ACCENT)
         case events.PlanningFinished(reason=reason) if reason:
             return Phrase(f"no further plan: {reason}")
         case events.DecisionTaken():
@@ -183,5 +183,5 @@ def _of_session(event: events.Event) -> Phrase | None:
         case events.ErrorOccurred():
             return Phrase(f"error in {event.where}: {event.message}", Tone.BAD)
         case events.SessionClosed():
-            return Phrase(f"{event.reason.words} ({event.message})", Tone.TITLE)
+            return Phrase(say.closed_words(event), Tone.TITLE)
     return None

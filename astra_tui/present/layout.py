@@ -141,8 +141,8 @@ class Layout:
     def __init__(self, width: int):
         self.width = width
         self.lines: list[Line] = []
-        self.places: dict[str, int] = {}
-        """The last line of each row of a table that has a name."""
+        self.places: list[tuple[str, range]] = []
+        """Fields, rows of tables that have a name, and their lines."""
 
     def piece(self, phrase: Phrase) -> Span:
         """A piece of a document, made harmless."""
@@ -184,6 +184,9 @@ class Layout:
                     titles = [Phrase(heading, self.NAMES)] * bool(heading)
                     for phrase in (*titles, *lines):
                         self._listed(phrase, indent, in_columns=bool(heading))
+                case doc.Fields(rows):
+                    names = tuple(name for name, _ in rows)
+                    self._table(doc.table(("", ""), rows, places=names), indent)
                 case doc.Table():
                     self._table(block, indent)
                 case doc.Diff():
@@ -231,13 +234,14 @@ class Layout:
         if widths is None:
             shown, rows = block, self._rows(block)
         for at, row in enumerate(rows):
+            first = len(self.lines)
             if widths is not None and (named or _longest_word(row[-1]) <= widths[-1]):
                 self._row(row, widths, shown.numeric, indent)
             elif at or not named:
                 names = rows[0] if named else [()] * len(row)
                 self._add(_by_name(names, row), indent, 2)
             if block.places and at >= named:
-                self.places.setdefault(block.places[at - named], len(self.lines) - 1)
+                self.places.append((block.places[at - named], range(first, len(self.lines))))
         if shown is not block:
             self.blank()
             self._table(block.columns_from(len(shown.columns)), indent)

@@ -39,6 +39,8 @@ def _block(block: doc.Block, level: int) -> str:
             return "\n".join(f"> {text}  ".rstrip(" ") for text in quoted)
         case doc.Items(lines):
             return "\n".join(f"- {_started(_line(line))}" for line in lines)
+        case doc.Fields(rows):
+            return "\n".join(f"- {_field(name, _line(said))}" for name, said in rows)
         case doc.Table():
             return _table(block)
         case doc.Listing(heading, lines):
@@ -57,6 +59,10 @@ def _block(block: doc.Block, level: int) -> str:
             return f"**{_plain(summary)}**\n\n{blocks_as_markdown(blocks, level)}"
         case doc.Section(title, _, blocks):
             return f"{'#' * level} {_plain(title)}\n\n{blocks_as_markdown(blocks, level + 1)}"
+
+
+def _field(name: str, said: str) -> str:
+    return f"**{_plain(name)}:** {said}" if name else _started(said)
 
 
 def _table(block: doc.Table) -> str:

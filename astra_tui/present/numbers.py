@@ -66,13 +66,6 @@ def change(new_over_old: float) -> str:
     return _finite(new_over_old) or f"{100 * (new_over_old - 1):+,.1f} %"
 
 
-def change_between(before: float, after: float) -> str:
-    """The same from both values; "" where it is unchanged, "new" where there was nothing."""
-    if before == after:
-        return ""
-    return change(after / before) if before else "new"
-
-
 def points(difference: float) -> str:
     """A difference of two ratios in percentage points: 0.075 is "7.5 points"."""
     return _finite(difference) or f"{100 * difference:,.1f} points"

@@ -120,7 +120,7 @@ def integrity_blocks(integrity: Integrity, signed: Signed | None) -> list[doc.Bl
         named = "one of the keys that were named"
         known = named if signed.trusted else "see that it is who you think"
         by = f"{signed.fingerprint}, {count(signed.lines)} lines; {known}"
-    return [doc.pairs({"journal": seen, "signature": by})]
+    return [doc.fields({"journal": seen, "signature": by})]
 
 
 def differences_blocks(found: Sequence[Difference]) -> list[doc.Block]:

@@ -13,14 +13,12 @@ from astra_tui.model.state import CandidateState, ProposalState, SessionState
 from astra_tui.model.timing import WorkloadTiming
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
-from astra_tui.present.counters import counted_table, hardware_blocks
+from astra_tui.present.counters import counted_table, hardware_blocks, wasted_entry
 from astra_tui.present.numbers import count, dimensions, percent
-from astra_tui.present.plans import verdict_entry
+from astra_tui.present.plans import verdict_fields
 from astra_tui.present.timing import times_blocks, timing_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.sessions.summary import counter_totals
-
-_MOST_WASTED = 8
 
 
 def profile_blocks(
@@ -38,7 +36,7 @@ def profile_blocks(
     head: doc.Line = (doc.Code(short(candidate.hash)), doc.Badge(start, Tone.DIM))
     blocks: list[doc.Block] = [doc.Paragraph(head)]
     if proposal is not None and proposal.verdict is not None:
-        blocks.append(verdict_entry(state, proposal.verdict))
+        blocks.append(verdict_fields(state, proposal.verdict))
     blocks += _times(state, candidate, base, running)
     profile = candidate.profile
     if profile is None:
@@ -109,14 +107,14 @@ def cost_blocks(
         for old in [earlier.get((w.workload, w.dtype))]
     ]
     versions = zip(names, (before, now), strict=True)
-    vain = [block for name, version in versions if version for block in _wasted(version, name)]
+    counted = [(n, p) for n, p in versions if p and any(w.traffic for w in p.workloads)]
     known = {k.kernel: k for k in before.kernels} if before else {}
     kernels = [_kernel(k, known.get(k.kernel)) for k in now.kernels]
     columns = ("kernel", "registers", "spilled bytes", "shared bytes", "occupancy")
     used = tuple(doc.place((k.kernel,), *_KERNEL_METRICS) for k in now.kernels)
     return [
         counted_table(names, [((), was, counter_totals(now))], "All workloads together"),
-        *vain,
+        *(wasted_entry(name, profile.wasted) for name, profile in counted),
         *([counted_table(names, each, "Each workload")] if each else []),
         *([_launches(now)] if now.workloads else []),
         *([doc.table(columns, kernels, "Kernels", places=used)] if kernels else []),
@@ -130,14 +128,6 @@ _KERNEL_METRICS = ("registers", "spill_bytes", "shared_bytes", "occupancy")
 def _counts(workload: WorkloadProfile) -> dict[str, int]:
     names = ("sectors", "requests", "warp_instructions")
     return {name: int(getattr(workload.counters, name)) for name in names}
-
-
-def _wasted(profile: Profile, name: str) -> list[doc.Block]:
-    """What a version moves in vain."""
-    if not any(w.traffic for w in profile.workloads):
-        return []
-    lines = doc.first([w.describe() for w in profile.wasted], _MOST_WASTED) or ["nothing"]
-    return [doc.Entry((f"moved in vain, {name}:",), doc.paragraphs(*lines))]
 
 
 def _launches(profile: Profile) -> doc.Table:

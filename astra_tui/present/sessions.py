@@ -12,6 +12,7 @@ from astra_tui.model.digest import short
 from astra_tui.model.experience import Experience, PredictionRecord
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState, Usage
+from astra_tui.model.timing import TimingVerdict
 from astra_tui.model.verdict import Outcome
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
@@ -33,36 +34,61 @@ from astra_tui.sessions.wire import Welcome
 # -- one -------------------------------------------------------------------------------------------
 
 
+def ending_facts(state: SessionState) -> dict[str, doc.Line]:
+    """Why a run ended, how good the best is, which workloads lost, what is left to the floor."""
+    closed, best, told = state.closed, words.best_of(state), words.told_timing(state)
+    facts: dict[str, doc.Line] = {}
+    if closed is not None:
+        why = words.closed_words(closed)
+        facts["ended"] = (why if why.startswith("finished") else doc.Badge(why, Tone.BAD),)
+    counted = "" if state.candidate(state.best).is_timed else " than the baseline"
+    name = f"best on {state.gpu_name}" if state.kinds else "best"
+    facts[name] = (doc.Badge("the baseline: nothing is better", Tone.CAUTION),)
+    if state.has_better:
+        found = (", ", doc.badge(best), counted) if best.words else ()
+        facts[name] = doc.Code(short(state.best)), *found
+    for kind, known in state.kinds.items():
+        if known.winner:
+            winner = "the same" if known.winner == state.best else doc.Code(short(known.winner))
+            facts[f"best on {kind}"] = winner, ", ", doc.badge(words.kind_winner(state, kind))
+    workloads = told[1].workloads if told is not None else ()
+    if slower := [w for w in workloads if w.verdict is TimingVerdict.SLOWER]:
+        lost = (f"{w.workload} {numbers.ratio(w.cold.speedup.value)}" for w in slower)
+        facts["slower on"] = (doc.Badge(", ".join(lost), Tone.CAUTION),)
+    if reached := sorted((w.of_floor, w.workload) for w in workloads if w.of_floor is not None):
+        ends = dict.fromkeys((reached[0], reached[-1]))
+        shares = (f"{numbers.percent(share)} on {workload}" for share, workload in ends)
+        facts["of the floor"] = (f"{', '.join(shares)}; the floor is a copy of as many bytes",)
+    return facts
+
+
 def result_facts(state: SessionState) -> dict[str, doc.Cell]:
-    """What ran where, why it ended, how good the best is, and how far that may be believed."""
-    opened, closed, gpu = state.opened, state.closed, state.device.gpu if state.device else None
+    """What ran where, how it ended, and how far its result may be believed."""
+    opened, gpu = state.opened, state.device.gpu if state.device else None
     assert opened is not None
     facts: dict[str, doc.Cell] = {
         "task": opened.settings.task,
         "team": words.team_words(opened.settings),
         "device": words.device_words(state.device_name, gpu),
         "rounds": sum(r.number > 0 for r in state.rounds),
-        "ended": f"{closed.reason.words} ({closed.message})" if closed else "",
+        **ending_facts(state),
     }
-    best, finals = state.candidate(state.best), final_timings(state)
-    if best.hash == opened.baseline:
-        is_judged = best.profile is not None or finals
-        facts["best"] = "the baseline: no candidate was correct and better" if is_judged else ""
-    else:
-        facts["best"] = doc.Code(short(best.hash)), f"  (sources/{short(best.hash)}.cu)"
-    facts |= {f"against {final.beside}": speedup_told(final.timing) for final in finals}
+    best = state.candidate(state.best)
+    if state.has_better:
+        facts["source"] = doc.Code(f"sources/{short(best.hash)}.cu")
+    measured = [final.timing for final in final_timings(state)]
+    facts |= {f"against {f.beside}": speedup_told(f.timing) for f in final_timings(state)}
     decided = [t.timing for t in best.timings if t.timing.base != best.hash]
-    if decided and not finals:
-        over = ", over the version that it started from; it was not measured again at the end"
-        facts["in its round"] = *speedup_told(decided[-1]), over
-    elif not decided:
-        facts["counted"] = doc.badge(words.best_of(state))
+    if decided and not measured:
+        measured = decided[-1:]
+        told = "; it was not measured again at the end"
+        facts["against its base"] = *speedup_told(measured[0]), told
     if best.shipped is not None:
         facts["shipped"] = doc.badge(words.shipped_words(best.shipped))
-    measured = [w for t in [f.timing for f in finals] or decided for w in t.workloads]
-    if measured:
-        doubted, void = sum(bool(w.caveats) for w in measured), sum(w.invalidated for w in measured)
-        raised = f"about {doubted} of {numbers.pluralised(len(measured), 'measurement')}"
+    workloads = [w for timing in measured for w in timing.workloads]
+    if doubted := sum(bool(w.caveats) for w in workloads):
+        void = sum(w.invalidated for w in workloads)
+        raised = f"about {doubted} of {numbers.pluralised(len(workloads), 'measurement')}"
         facts["caveats"] = raised + (f", and {void} of them decide nothing" if void else "")
     return facts
 
@@ -71,7 +97,7 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
     """The result of a session, then what speaks for it."""
     assert state.opened is not None
     baseline, best = state.candidate(state.opened.baseline), state.candidate(state.best)
-    result = doc.pairs({**result_facts(state), "session": str(folder)})
+    result = doc.fields({**result_facts(state), "session": str(folder)})
     if baseline.profile is None and not final_timings(state):
         return [result]
     hardware = hardware_blocks(best.hardware) if best.hardware is not None else []

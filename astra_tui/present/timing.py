@@ -21,16 +21,8 @@ from astra_tui.model.timing import (
 )
 from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTimes
 from astra_tui.present import document as doc
-from astra_tui.present import numbers
+from astra_tui.present import numbers, words
 from astra_tui.present.numbers import microseconds, percent, ratio, seconds
-from astra_tui.present.words import (
-    PORTFOLIO,
-    best_of,
-    kind_winner,
-    shipped_words,
-    timing_verdict,
-    words_of,
-)
 from astra_tui.sessions.summary import BASELINE, final_timings
 
 _PAIRED = "paired graph replay, every launch with its data outside the L2 cache (docs/timing.md)"
@@ -63,7 +55,7 @@ def timing_blocks(
     """
     base = "itself" if timing.base == timing.candidate else base
     title = f"{candidate} against {base}"
-    verdict = (doc.badge(timing_verdict(timing)), " ") if not by_paper else ()
+    verdict = (doc.badge(words.timing_verdict(timing)), " ") if not by_paper else ()
     first, *further = timing.reasons if timing.reasons and not by_paper else ("",)
     behind = any(workload.producer for workload in timing.workloads)
     least = ""
@@ -182,7 +174,7 @@ def _mean_row(timing: Timing, protocol: str, speedups: Sequence[float]) -> doc.R
     """The geometric mean; nothing unless all of them are known, positive and finite."""
     name = mean_name(timing.weights)
     if protocol == _DECIDES:
-        verdict = doc.Badge(words_of(timing.verdict), timing_verdict(timing).tone)
+        verdict = doc.Badge(words.words_of(timing.verdict), words.timing_verdict(timing).tone)
         found: doc.Row = (*_ratio_cells(timing.speedup), verdict)
     else:
         known = [s for s in speedups if 0 < s < math.inf]
@@ -205,7 +197,7 @@ def _circumstances(timing: Timing) -> str:
 
 def speedup_told(timing: Timing) -> doc.Line:
     """The mean with its interval, and the verdict."""
-    return *doc.speedup_line(timing.speedup), " ", doc.badge(timing_verdict(timing))
+    return *doc.speedup_line(timing.speedup), " ", doc.badge(words.timing_verdict(timing))
 
 
 # -- energy ----------------------------------------------------------------------------------------
@@ -239,7 +231,7 @@ _SHIPPED_PROTOCOL = (
 
 def shipped_blocks(shipped: ShippedTimes) -> list[doc.Block]:
     """The best against the fastest shipped kernel of each shape, and what was not timed."""
-    told = shipped_words(shipped)
+    told = words.shipped_words(shipped)
     headline = doc.Badge(f"best {told.words}", told.tone)
     blocks = doc.paragraphs((headline,), _SHIPPED_PROTOCOL)
     if shipped.times is not None:
@@ -306,11 +298,12 @@ def portfolio_blocks(state: SessionState) -> list[doc.Block]:
     if not any(known.winner for known in state.kinds.values()) or state.opened is None:
         return []
     own = next((t.timing for t in final_timings(state) if t.beside == BASELINE), None)
-    winners = [(state.gpu_name, state.best, own, best_of(state), "decides rounds")]
+    winners = [(state.gpu_name, state.best, own, words.best_of(state), "decides rounds")]
     for kind, known in state.kinds.items():
         if known.winner:
             timing = known.timing(known.winner, state.opened.baseline, final=True)
-            winners.append((kind, known.winner, timing, kind_winner(state, kind), known.reason))
+            told = words.kind_winner(state, kind)
+            winners.append((kind, known.winner, timing, told, known.reason))
     rows: list[doc.Row] = []
     for kind, winner, timing, told, why in winners:
         found: doc.Row = (doc.badge(told), None)
@@ -319,4 +312,4 @@ def portfolio_blocks(state: SessionState) -> list[doc.Block]:
         rows.append((kind, doc.Code(short(winner)), *found, why))
     columns = "kind of GPU", "winner", "speedup", "measured on", "why"
     table = doc.table(columns, rows, "Winners by kind of GPU, each against baseline.cu there")
-    return [table, *doc.paragraphs(PORTFOLIO)]
+    return [table, *doc.paragraphs(words.PORTFOLIO)]

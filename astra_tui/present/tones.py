@@ -60,8 +60,3 @@ def tone_of(said: StrEnum) -> Tone:
 def sign_of(tone: Tone) -> str:
     """The sign of a tone."""
     return SIGNS.get(tone, NEUTRAL_SIGN)
-
-
-def tone_of_change(before: float, after: float) -> Tone:
-    """The tone of a counter that went from one value to another: less is better."""
-    return Tone.GOOD if after < before else Tone.PLAIN if after == before else Tone.BAD

@@ -9,7 +9,7 @@ from enum import StrEnum
 from astra_tui.model.approval import Decision, Question
 from astra_tui.model.constraints import Compliance, Judge, Origin, Ruling
 from astra_tui.model.digest import short
-from astra_tui.model.events import ParentChoice, RoundOpened, StopReason
+from astra_tui.model.events import ParentChoice, RoundOpened, SessionClosed, StopReason
 from astra_tui.model.gpu import GpuIdentity
 from astra_tui.model.ledger import Score
 from astra_tui.model.plan import Plan, Prediction, Selection, places_words
@@ -122,7 +122,7 @@ def best_of(state: SessionState, *, is_brief: bool = False) -> Phrase:
     if shipped is not None and shipped.speedup is not None:
         other, verdict = "fastest shipped", shipped_verdict(shipped)
         return _judged(shipped.speedup.value, other, verdict, is_brief=is_brief)
-    if (told := _told_timing(state)) is not None:
+    if (told := told_timing(state)) is not None:
         other, timing = told
         return _judged(timing.speedup.value, other, timing_verdict(timing), is_brief=is_brief)
     before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
@@ -136,50 +136,11 @@ def best_of(state: SessionState, *, is_brief: bool = False) -> Phrase:
     return Phrase(f"{share} {'fewer' if ratio < 1 else 'more'} {name}", Tone.GOOD)
 
 
-def stop_words(state: SessionState) -> str:
-    """Why the run ended, as in "finished: 4 of 4 rounds"; empty while it runs."""
-    if state.closed is None:
-        return ""
-    if state.closed.reason is StopReason.ROUNDS:
-        # A session from before rejections were free counted its rejected rounds as done.
-        done = max(state.rounds_done, state.round_limit)
-        return f"finished: {done} of {state.round_limit} rounds"
-    return state.closed.reason.words
-
-
-def ending_of(state: SessionState) -> tuple[Phrase, ...]:
-    """How a run ended, one fact a phrase: why, how good the best is, which workloads lost, and what
-    is left to the floor. Empty while it runs.
-    """
-    closed, best, told = state.closed, best_of(state), _told_timing(state)
-    if closed is None:
-        return ()
-    is_finished = closed.reason.words.startswith("finished")
-    why = stop_words(state) if is_finished else f"{stop_words(state)}: {closed.message}"
-    ending = [Phrase(why, Tone.TITLE if is_finished else Tone.BAD)]
-    where = f" on {state.gpu_name}" if state.kinds else ""
-    if best.words:
-        counted = "" if state.candidate(state.best).is_timed else " than the baseline"
-        ending.append(Phrase(f"best{where}: {best.words}{counted}", best.tone))
-    else:
-        ending.append(Phrase("nothing is better than the baseline", Tone.CAUTION))
-    for kind, known in state.kinds.items():
-        if known.winner:
-            same = "the same" if known.winner == state.best else short(known.winner)
-            winner = kind_winner(state, kind)
-            ending.append(Phrase(f"best on {kind}: {same}, {winner.words}", winner.tone))
-    workloads = told[1].workloads if told is not None else ()
-    slower = [w for w in workloads if w.verdict is TimingVerdict.SLOWER]
-    if slower:
-        lost = ", ".join(f"{w.workload} {numbers.ratio(w.cold.speedup.value)}" for w in slower)
-        ending.append(Phrase(f"slower on {lost}", Tone.CAUTION))
-    reached = sorted((w.of_floor, w.workload) for w in workloads if w.of_floor is not None)
-    if reached:
-        (least, worst), (most, nearest) = reached[0], reached[-1]
-        words = f"at {numbers.percent(least)} of the floor, a copy of as many bytes, on {worst}"
-        others = f", {numbers.percent(most)} on {nearest}" if nearest != worst else ""
-        ending.append(Phrase(words + others))
-    return tuple(ending)
+def closed_words(closed: SessionClosed) -> str:
+    """Why a run ended, as in "finished: 4 of 4 rounds are done"."""
+    if closed.reason is StopReason.ROUNDS:
+        return f"finished: {closed.message}"
+    return f"{closed.reason.words} ({closed.message})"
 
 
 PORTFOLIO = (
@@ -199,7 +160,7 @@ def kind_winner(state: SessionState, kind: str) -> Phrase:
     return _judged(timing.speedup.value, BASELINE, timing_verdict(timing), is_brief=False)
 
 
-def _told_timing(state: SessionState) -> tuple[str, Timing] | None:
+def told_timing(state: SessionState) -> tuple[str, Timing] | None:
     """The timing that says how good the best is, after what it is against; None where counters do:
     the last ones, else that by which the best became the best.
     """
@@ -315,9 +276,9 @@ def _first_moved(
 
 
 def plan_words(plan: Plan, author: str) -> str:
-    """As in "by playbook fast_math, move fast_math, low risk"."""
+    """As in "playbook fast_math, move fast_math, low risk"."""
     move = f", move {plan.move}" if plan.move and plan.move not in author else ""
-    return f"by {author}{move}, {plan.risk.value} risk"
+    return f"{author}{move}, {plan.risk.value} risk"
 
 
 def decision_words(decision: Decision) -> str:

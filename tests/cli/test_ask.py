@@ -19,17 +19,14 @@ from astra_tui.model.approval import Answer, ApprovalStatus, AutoMode
 from astra_tui.model.events import PlanProposed
 from astra_tui.model.fold import fold
 from astra_tui.model.plan import Citation, Observation
-from astra_tui.model.state import CandidateState
 from astra_tui.plain.console import text_lines
 from astra_tui.plain.run import RunLines
-from astra_tui.present.plans import plan_blocks
+from astra_tui.present.plans import plan_entry
 from tests.sessions.samples import (
-    BASELINE,
     ENGINEER,
     PLAN,
     PLAN_QUESTION,
     PLAYBOOK,
-    profile,
     whole_session,
 )
 
@@ -106,13 +103,16 @@ def test_nothing_is_kept_of_an_editor_that_wrote_nothing(
 
 
 def test_cited_numbers_stand_beside_what_was_measured() -> None:
-    base = CandidateState(BASELINE, profile=profile(64))
-    shown = text_lines([plan_blocks(CITED, PLAYBOOK, base)])
-    assert shown[2:6] == [
-        "  Evidence: 64 requests",
-        "    requests: 64, as in the profile",
-        "    sectors: says 5,200; the profile has 64",
-        "  Evidence: so it is",
+    state = fold(whole_session())
+    round_ = state.rounds[-1]
+    proposal = replace(round_.proposals[0], plan=CITED)
+    state = replace(state, rounds=(*state.rounds[:-1], replace(round_, proposals=(proposal,))))
+    shown = text_lines([plan_entry(state, round_, proposal)])
+    at = shown.index("  evidence    64 requests")
+    assert shown[at + 1 : at + 4] == [
+        "  cites       requests: 64, as in the profile",
+        "  cites       sectors: says 5,200; the profile has 64",
+        "  evidence    so it is",
     ]
 
 

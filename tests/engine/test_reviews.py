@@ -17,7 +17,7 @@ from astra_tui.model.events import DecisionTaken, DiffReviewed, VerdictReached
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from astra_tui.plain.console import text_lines
-from astra_tui.present.plans import rulings_blocks
+from astra_tui.present.plans import rulings_fields
 from tests.engine.scripted import (
     ASK,
     AUTO,
@@ -107,8 +107,8 @@ def test_an_engineer_is_shown_what_is_broken_and_has_the_last_word(
         state = session.engine.state
         if question.gate is ApprovalGate.DIFF:
             proposal = state.round(1).proposals[0]
-            rulings = rulings_blocks(proposal.rulings(question.subject))
-            shown.append("\n".join(text_lines(rulings)))
+            rulings = rulings_fields(proposal.rulings(question.subject))
+            shown.append("\n".join(text_lines([rulings])))
             policy = AutoPolicy(AUTO)
             refused = policy.answer(question, proposal.plan, state)
             assert refused is not None
@@ -120,11 +120,10 @@ def test_an_engineer_is_shown_what_is_broken_and_has_the_last_word(
 
     asyncio.run(session.run_with(decide))
     (text,) = shown
-    first, second, third, fourth = text.splitlines()
-    assert first == "What was said:"
-    assert second.startswith(f'  breaks "{FAST}" (by rule, line ')
-    assert third == "  not decided: the plan (no rule reads it)"
-    assert fourth == '  keeps "Keep it readable" (as a model reads it): seen'
+    first, second, third = text.splitlines()
+    assert first.startswith(f'said  breaks "{FAST}" (by rule, line ')
+    assert second == "said  not decided: the plan (no rule reads it)"
+    assert third == 'said  keeps "Keep it readable" (as a model reads it): seen'
     (verdict,) = [e.verdict for e in session.events if isinstance(e, VerdictReached)]
     assert verdict.outcome.measured or verdict.outcome is Outcome.WRONG
     (reviewed,) = [e for e in kept(tmp_path / "s") if isinstance(e, DiffReviewed)]

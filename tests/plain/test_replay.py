@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from astra_tui.model.events import NoteAdded
-from astra_tui.plain.run import ReplayLines
+from astra_tui.plain.run import replay_lines
 from astra_tui.present.sessions import in_tree_order
 from astra_tui.sessions.journal_lines import Record
 from astra_tui.sessions.store import SessionSummary
@@ -30,7 +30,7 @@ def timeline() -> Timeline:
 def test_idle_stretches_are_shortened_and_said_so(timeline, speed, waits):
     lines: list[str] = []
     slept: list[float] = []
-    ReplayLines(timeline, speed, lines.append, slept.append).show(len(timeline))
+    replay_lines(timeline, len(timeline), speed, lines.append, slept.append)
     assert slept == pytest.approx(waits)
     assert [line.strip() for line in lines] == [
         "note from engineer ada: first",

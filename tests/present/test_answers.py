@@ -18,7 +18,6 @@ from astra_tui.model.drafts import OpenPoint
 from astra_tui.model.environment import Health, Probe
 from astra_tui.model.export import ExportReport, ExportStep, Format, StepOutcome
 from astra_tui.model.fold import fold
-from astra_tui.model.state import CandidateState
 from astra_tui.model.verification import CandidateVerification, CounterPair, TimingPair
 from astra_tui.plain.console import text_lines
 from astra_tui.present.checks import diagnostics_blocks, failures_blocks, sanitizer_blocks
@@ -26,11 +25,11 @@ from astra_tui.present.document import Block, Document, Listing, as_json, table
 from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
 from astra_tui.present.outcomes import doctor_blocks, export_blocks, verification_blocks
-from astra_tui.present.plans import plan_blocks
+from astra_tui.present.plans import plan_entry
 from astra_tui.present.sessions import result_blocks
 from astra_tui.present.tasks import draft_blocks, kernels_blocks
 from astra_tui.present.tones import Phrase
-from tests.sessions.samples import BETTER, CASE, PLAN, PLAYBOOK, sanitized, timing, whole_session
+from tests.sessions.samples import BETTER, CASE, sanitized, timing, whole_session
 
 VERIFIED = CandidateVerification(
     candidate=BETTER,
@@ -44,8 +43,9 @@ VERIFIED = CandidateVerification(
     timings=(TimingPair("b" * 64, timing(), None, 0.0, ""),),
     problems=("its check failed",),
 )
+STATE = fold(whole_session())
 ANSWERS: dict[str, list[Block]] = {
-    "run": result_blocks(fold(whole_session()), Path("sessions/sample")),
+    "run": result_blocks(STATE, Path("sessions/sample")),
     "check": [
         *failures_blocks(
             [CaseResult(CASE, CaseOutcome.FAULT, "it faulted")], (), "astra-tui check"
@@ -75,7 +75,7 @@ ANSWERS: dict[str, list[Block]] = {
         Path("mine"), ("task.toml", "upstream/a.cuh"), ("from a.cu",), (OpenPoint("shape?"),), ()
     ),
     "kernels of a source": kernels_blocks({"a.cu": [(14, "silu"), (31, "gelu")]}),
-    "plan": [plan_blocks(PLAN, PLAYBOOK, CandidateState(BETTER))],
+    "plan": [plan_entry(STATE, STATE.rounds[-1], STATE.rounds[-1].proposals[0])],
     "listing": [Listing(" req  line", (Phrase(" 12   float x = a < b;"),))],
 }
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_tui.present.document import Block, Number, pairs, paragraphs, table
+from astra_tui.present.document import Block, Number, fields, paragraphs, table
 from astra_tui.present.layout import UNBOUNDED, Layout, line_cells, line_text
 from astra_tui.tui.text_layout import Page
 
@@ -63,7 +63,7 @@ def test_optional_columns_for_which_there_is_no_room_are_a_table_of_their_own() 
 def test_a_path_stays_whole_so_that_it_can_be_copied(width: int) -> None:
     path = "/home/ada/sessions/2026-01-31-silu"
     told = Layout(width)
-    told.blocks([pairs({"task": "silu_and_mul", "session": path})])
+    told.blocks([fields({"task": "silu_and_mul", "session": path})])
     lines = [line_text(line).rstrip() for line in told.lines]
     assert lines[0] == "task     silu_and_mul"
     assert any(line.split()[-1] == path for line in lines)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from astra_tui.present import numbers
 from astra_tui.present.document import as_json
 from astra_tui.present.report import compose
 from astra_tui.sessions.integrity import read_session
@@ -131,12 +132,15 @@ def test_cases_and_errors_of_the_tests(emulated: Path) -> None:
 
 def test_cost_is_that_of_the_exchanges(timed: Path) -> None:
     page = page_of(timed)
-    sums = values(table(page, "Cost").column("sum"))
+    (by_model, sums) = table(page, "Calls of models").rows[1:]
     seconds = sum(e["timing"]["gpu_seconds"] for e in events_of(timed, "timing_finished"))
     seconds += sum(e["swept"]["gpu_seconds"] for e in events_of(timed, "sweep_finished"))
-    assert sums == [1, 100, 20, 0.25, 0, seconds]
-    (by_model,) = table(page, "By purpose and model").rows[1:]
+    assert [value for cell in sums for value in cell.values][:4] == [1, 0, 100, 20]
+    assert sums[0].text == "all"
+    assert sums[7].values == [0.25]
     assert [c.text for c in by_model[:2]] == ["plan", "qwen3"]
+    (told,) = (p for p in page.all("p") if p.text.startswith("Measuring on the GPU took"))
+    assert numbers.seconds(seconds) in told.text
 
 
 def test_every_caveat_is_explained_below_the_table_that_has_its_mark(timed: Path) -> None:
@@ -183,10 +187,9 @@ def test_where_not_all_shipped_kernels_were_timed_there_is_no_ratio(written: Wri
 
 
 def test_a_winner_that_was_not_measured_anew_is_said_to_be_so(written: Written) -> None:
-    told = result(page_of(written(whole_session())))["in its round"]
+    told = result(page_of(written(whole_session())))["against its base"]
     assert told.endswith("was not measured again at the end")
     assert told.startswith("1.333x [1.3")
-    assert "over the version that it started from" in told
 
 
 def test_the_emulator_gives_neither_times_nor_ratios_of_them(emulated: Path) -> None:
@@ -229,5 +232,6 @@ def test_all_files_have_the_same_tables(which: str, request: pytest.FixtureReque
 def test_numbers_that_a_plan_cites_stand_beside_those_of_the_profile(written: Written) -> None:
     text = " ".join(markdown_of(written(whole_session())).split())
     assert "▲ requests at line 3: 64, as in the profile" in text
-    assert "in 80 sectors ◆ sectors of decode: says 80; the profile has 64" in text
-    assert "which are narrow **Change:**" in text
+    told = "sectors of decode: says 80; the profile has 64"
+    assert f"in 80 sectors - **cites:** ◆ {told} " in text
+    assert "which are narrow - **decided:**" in text

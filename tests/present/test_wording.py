@@ -24,6 +24,7 @@ from astra_tui.model.timing import Ratio, TimingVerdict
 from astra_tui.model.verdict import Outcome
 from astra_tui.model.yardsticks import BEST, FastestShipped, ShippedTimes
 from astra_tui.present import numbers
+from astra_tui.present.document import changed
 from astra_tui.present.tones import Tone, tone_of
 from astra_tui.present.words import (
     round_verdict,
@@ -71,8 +72,8 @@ def test_a_speedup_has_its_interval_where_there_is_one(
 
 @given(st.integers(1, 10**12), st.integers(1, 10**12))
 def test_a_change_says_its_direction(before: int, after: int) -> None:
-    text = numbers.change_between(before, after)
-    assert text == "" if before == after else text[0] == ("+" if after > before else "-")
+    found = changed(before, after)
+    assert found is None if before == after else found.text[0] == ("+" if after > before else "-")
 
 
 @given(st.floats(0, 10**7), st.floats(0, 10**7))

@@ -30,7 +30,7 @@ from typing import Any
 from astra_tui.model.author import Author, AuthorKind
 from astra_tui.model.errors import UserError
 from astra_tui.plain.console import text_lines
-from astra_tui.plain.run import ReplayLines
+from astra_tui.plain.run import replay_lines
 from astra_tui.present.sessions import result_blocks, session_entry
 from astra_tui.sessions.branches import find_place, fork_session
 from astra_tui.sessions.comparison import find_candidate
@@ -251,7 +251,7 @@ def _use(folder: Path, timeline: Timeline, attempt: _Attempts) -> None:
     state = timeline.final_state()
     if timeline.broken is not None:
         attempt.told.append(timeline.broken.message)
-    attempt(lambda: ReplayLines(timeline, write=attempt.told.append).show(len(timeline)))
+    attempt(lambda: replay_lines(timeline, len(timeline), write=attempt.told.append))
     if state.opened is None:
         return
     attempt(lambda: text_lines(result_blocks(state, folder)))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from astra_tui.model.fold import fold
 from astra_tui.model.plan import Citation, CodePlace, Observation
-from astra_tui.model.state import CandidateState
 from astra_tui.model.task import KernelTask
 from astra_tui.present.layout import line_text
+from astra_tui.present.plans import CITED, plan_entry, shown_citations
 from astra_tui.tui.text_layout import Page
-from astra_tui.tui.widgets.plan import PlanPane, draw_evidence
+from astra_tui.tui.widgets.plan import PlanPane
 from tests.engine.scripted import ASK, ScriptedTeam, Step, settings_of, sources_of
+from tests.sessions.samples import PLAN, whole_session
 from tests.tui.harness import NARROW, on_a_loop, seated, working
 
 WRONG = Citation("requests", 1.0)
@@ -34,7 +38,7 @@ async def test_cited_numbers_are_looked_up_and_left_again(tmp_path: Path, task: 
         assert view.base is not None
         assert view.base.profile is not None
         known = view.base.profile.total("requests")
-        assert f"> requests: says 1; the profile has {known:,}" in desk.text("#plan")
+        assert f"cites       requests: says 1; the profile has {known:,}" in desk.text("#plan")
 
         await desk.press("c", "enter")
         await desk.until(lambda: desk.session.shown == {"profile"}, "the profile")
@@ -51,7 +55,9 @@ async def test_cited_numbers_are_looked_up_and_left_again(tmp_path: Path, task: 
         assert "wide loads" in desk.text("#plan")
 
         pane = desk.session.query_one(PlanPane)
-        row = next(n for n, text in enumerate(pane.text.splitlines()) if "> sectors at" in text)
+        row = next(
+            n for n, text in enumerate(pane.text.splitlines()) if "cites       sectors at" in text
+        )
         await desk.pilot.click(PlanPane, offset=(20, row - pane.scroll_offset.y + pane.gutter.top))
         await desk.until(lambda: desk.session.shown == {"source"}, "the source")
         await desk.until(lambda: desk.session.source_pane.lines.line == line, "the line")
@@ -59,9 +65,15 @@ async def test_cited_numbers_are_looked_up_and_left_again(tmp_path: Path, task: 
 
 
 def test_of_a_stranger_s_plan_no_more_is_drawn_than_can_be_read() -> None:
+    many = (Observation("many requests", (WRONG,) * 50_000),) * 1_000
+    state = fold(whole_session())
+    round_ = state.rounds[-1]
+    proposal = replace(round_.proposals[0], plan=replace(PLAN, evidence=many))
+    state = replace(state, rounds=(*state.rounds[:-1], replace(round_, proposals=(proposal,))))
     page = Page(100)
-    many = Observation("many requests", (WRONG,) * 50_000)
-    rows = draw_evidence(page, (many,) * 1_000, CandidateState(""))
-    assert len(rows) == 200
-    assert len(page.lines) == 200 + 200 + 1
-    assert "... and 800 sentences and 49,999,800 numbers more" in line_text(page.lines[-1])
+    page.blocks([plan_entry(state, round_, proposal)])
+    names = [name for name, _ in page.places]
+    assert names.count(CITED) == len(shown_citations(many)) == 200
+    assert len(page.lines) < 200 + 200 + 20
+    more = "... and 800 sentences and 49,999,800 numbers more"
+    assert any(more in line_text(line) for line in page.lines)

@@ -20,10 +20,10 @@ from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionStatus
 from astra_tui.model.task import KernelTask, bundled
+from astra_tui.present.document import Badge
 from astra_tui.present.numbers import age
-from astra_tui.present.sessions import session_entry
+from astra_tui.present.sessions import ending_facts, session_entry
 from astra_tui.present.tones import Phrase, Tone
-from astra_tui.present.words import ending_of
 from astra_tui.sessions.comparison import read_side
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.store import list_sessions
@@ -273,9 +273,10 @@ def test_a_loser_is_told_of_wherever_a_recorded_session_is_named() -> None:
     assert len(listed.brief.words) <= room
     assert len(listed.best.words) < WHOLE_BEST
     side = read_side(bundled("sessions") / "h100-pair-silu")
-    ending = [phrase.words for phrase in ending_of(side.state)]
-    assert ending[0] == "finished: 3 of 3 rounds"
-    assert "slower on 1024x13824 0.973x, 4096x14336 0.961x" in ending
+    ending = ending_facts(side.state)
+    assert ending["ended"] == ("finished: 3 of 3 rounds are done",)
+    lost = Badge("1024x13824 0.973x, 4096x14336 0.961x", Tone.CAUTION)
+    assert ending["slower on"] == (lost,)
 
 
 @on_a_loop

@@ -42,11 +42,11 @@ async def test_a_saved_session_shows_its_end_in_every_pane(saved: Path) -> None:
         assert "cases failed" in desk.text("#tests")
         assert "astra-tui check silu_and_mul sources/" in " ".join(desk.text("#tests").split())
         await desk.press("1", "up", "6")
-        await desk.until(lambda: "Verdict: better" in desk.text("#profile"), "the profile")
+        await desk.until(lambda: "verdict  better" in desk.text("#profile"), "the profile")
         await desk.press("3")
         await desk.until(lambda: "+" in desk.text("#diff"), "the diff")
         await desk.press("8")
-        await desk.until(lambda: "finished: all rounds" in desk.text("#log"), "the log")
+        await desk.until(lambda: "finished: 3 of 3 rounds are done" in desk.text("#log"), "the log")
 
 
 @on_a_loop

@@ -89,7 +89,7 @@ async def test_from_the_first_plan_to_the_end(
         assert desk.text("#approval") == ""
         ending = desk.text("#ending")
         assert "finished: nothing left to try" in ending
-        assert "best: 87.5 % fewer requests than the baseline" in ending
+        assert ", 87.5 % fewer requests than the baseline" in ending
         assert "x export   r report   b branch   w compare" in ending
         monkeypatch.chdir(tmp_path)
         desk.clock.advance(2)
@@ -125,7 +125,7 @@ async def test_what_is_decided_is_seen_together(
     ):
         await desk.asked("plan")
         screen, plan = desk.session, desk.text("#plan")
-        assert plan.index("expected") < plan.index("bottleneck") < plan.index("change")
+        assert plan.index("expects") < plan.index("bottleneck") < plan.index("change")
         assert "moves do not apply: o shows why" in plan
         assert "row_grid: " not in plan
         await desk.press("o")

@@ -29,9 +29,10 @@ from astra_tui.plain.console import text_lines
 from astra_tui.playbook import Evidence
 from astra_tui.playbook.space import space_of
 from astra_tui.present.devices import status_lines
+from astra_tui.present.document import fields
 from astra_tui.present.report import as_markdown, compose
-from astra_tui.present.sessions import result_blocks
-from astra_tui.present.words import PORTFOLIO, ending_of
+from astra_tui.present.sessions import ending_facts, result_blocks
+from astra_tui.present.words import PORTFOLIO
 from astra_tui.processes.child import Child
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_writer import Redactor
@@ -219,9 +220,10 @@ def test_gpus_of_two_kinds_end_with_a_portfolio_and_no_mean(
     for text in (shown, report):
         assert "Portfolio by device" in text
         assert PORTFOLIO.split(":")[0] in text
-    ending = [p.words for p in ending_of(state)]
-    assert f"best on {FACTS.name}: 1.6" in " ".join(ending)
-    assert f"best on {OTHER_KIND}: {short(first)}, 2.5" in " ".join(ending)
+    ending = text_lines([fields(ending_facts(state))])
+    told = " ".join(" ".join(ending).split())
+    assert f"best on {FACTS.name} {short(best)}, 1.6" in told
+    assert f"best on {OTHER_KIND} {short(first)}, 2.5" in told
     assert find_winner(found).candidate == best
     there = find_winner(found, OTHER_KIND)
     assert there.candidate == first

@@ -32,7 +32,7 @@ from astra_tui.model.state import SessionState
 from astra_tui.plain.console import console, print_blocks
 from astra_tui.plain.output import note
 from astra_tui.present.document import Block, Diff
-from astra_tui.present.plans import plan_blocks, rulings_blocks
+from astra_tui.present.plans import plan_entry, rulings_fields
 from astra_tui.sessions.client import (
     Edit,
     EngineClient,
@@ -324,15 +324,14 @@ class Asking:
         if question.gate is ApprovalGate.PLAN:
             round_ = self._state.round(question.round)
             proposal = round_.proposals[question.proposal]
-            base = self._state.candidate(round_.base)
-            print_blocks([plan_blocks(proposal.plan, proposal.author, base)], console(sys.stderr))
+            print_blocks([plan_entry(self._state, round_, proposal)], console(sys.stderr))
             return proposal.plan
         source = read_blob(self._folder, question.subject)
         old = read_blob(self._folder, question.base)
         blocks: list[Block] = [Diff(short(question.base), short(question.subject), old, source)]
         proposal = self._state.round(question.round).proposals[question.proposal]
         if rulings := proposal.rulings(question.subject):
-            blocks += rulings_blocks(rulings)
+            blocks.append(rulings_fields(rulings))
         print_blocks(blocks, console(sys.stderr))
         return source
 

@@ -85,7 +85,7 @@ def _on_screen(options: Options, folder: Path) -> int | None:
 
 
 def _print(options: Options, folder: Path) -> int:
-    from astra_tui.plain.run import ReplayLines
+    from astra_tui.plain.run import replay_lines
     from astra_tui.present.sessions import result_blocks
     from astra_tui.sessions.integrity import read_session
     from astra_tui.sessions.timeline import position_after
@@ -95,7 +95,7 @@ def _print(options: Options, folder: Path) -> int:
     end = position_after(timeline, options.to, folder)
     for damage in session.damage_words():
         plain.note(damage)
-    ReplayLines(timeline, options.speed or math.inf).show(end)
+    replay_lines(timeline, end, options.speed or math.inf)
     answer = _answer(session, end)
     if options.json:
         plain.print_json(answer)

@@ -29,7 +29,7 @@ def run(options: Options) -> int:
     """Writes the files and names them; damage of the journal is reported on stderr and in them."""
     from astra_tui.cli.json_answers import ReportAnswer
     from astra_tui.cli.session_lookup import saved_session
-    from astra_tui.present.document import pairs
+    from astra_tui.present.document import fields
     from astra_tui.present.report import write_report
 
     if options.html_only and options.markdown_only:
@@ -50,5 +50,5 @@ def run(options: Options) -> int:
     html, markdown, data = (str(path) if path else None for path in files)
     answer = ReportAnswer(str(folder), html, markdown, written.damage, written.trust, data)
     named = {"html": html or "", "markdown": markdown or "", "data": data or ""}
-    plain.print_answer(answer, options.json, lambda: [pairs(named)])
+    plain.print_answer(answer, options.json, lambda: [fields(named)])
     return ExitCode.OK

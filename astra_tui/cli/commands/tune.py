@@ -203,7 +203,7 @@ def _part(settings: Mapping[str, int], part: Part) -> TunedPart:
 
 def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     from astra_tui.gpu.timing.stopping import minimum_detectable
-    from astra_tui.present.document import pairs
+    from astra_tui.present.document import fields
     from astra_tui.present.timing import timing_blocks
 
     rows = {"timed": f"{answer.timed} of {answer.trials} trials"}
@@ -212,7 +212,7 @@ def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     rows |= {"otherwise" if answer.parts else "everywhere": _words(answer.default)}
     rows |= {f"not kept: {settings}": why for settings, why in answer.dropped.items()}
     rows |= {"written to": answer.out or "nothing: no trial is better than the source"}
-    blocks: list[Block] = [pairs(rows)]
+    blocks: list[Block] = [fields(rows)]
     if answer.timing is not None:
         least = minimum_detectable(answer.timing.control)
         blocks += timing_blocks(answer.timing, *names, detectable=least)

@@ -67,7 +67,8 @@ def _opening(facts: Facts) -> list[doc.Block]:
         text = f"{lost} of the journal cannot be read, so this report is not complete: "
         found = "; ".join(f"line {d.line}: {d.message}" for d in damage[:5])
         lines.append((doc.Strong(text), found))
-    return [*doc.paragraphs(*lines), doc.pairs(result_facts(facts.state), "Result")]
+    result = doc.fields(result_facts(facts.state)).rows
+    return [*doc.paragraphs(*lines), doc.table(("what", "value"), result, "Result")]
 
 
 def _distrust(trust: Trust) -> doc.Line:

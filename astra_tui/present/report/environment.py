@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from astra_tui.model.digest import content_hash
 from astra_tui.model.events import ExchangeMade, SessionClosed
 from astra_tui.model.fold import fold
 from astra_tui.present import document as doc
 from astra_tui.present.devices import gpu_facts
-from astra_tui.present.numbers import decimal
+from astra_tui.present.numbers import decimal, seconds
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.measured import protocol_table
 from astra_tui.present.settings import settings_rows
@@ -53,34 +53,33 @@ def _environment(facts: Facts) -> Iterator[tuple[str, doc.Cell]]:
 
 
 def cost(facts: Facts) -> list[doc.Block]:
-    """What models and the GPU took, and what the models were asked for."""
-    usage = facts.state.usage
-    rows: list[tuple[str, doc.Cell]] = [
-        ("model calls", usage.calls),
-        ("input tokens", usage.input_tokens),
-        ("output tokens", usage.output_tokens),
-        ("dollars", doc.number(usage.dollars, decimal, 4)),
-        ("calls without a known price", usage.unpriced_calls),
-    ]
-    if not facts.on_emulator:
-        rows.append(("seconds of measuring on the GPU", doc.number(usage.gpu_seconds, decimal)))
+    """What models and the GPU took, by what the models were asked for."""
     groups: dict[tuple[str, str], list[ExchangeMade]] = {}
     for event in facts.session.contents.events:
         if isinstance(event, ExchangeMade):
             groups.setdefault((event.purpose, event.model), []).append(event)
-    asked: list[doc.Row] = []
-    for (purpose, model), calls in groups.items():
-        tokens = sum(c.input_tokens for c in calls), sum(c.output_tokens for c in calls)
-        seconds = doc.number(sum(c.seconds for c in calls), decimal)
-        dollars = doc.number(sum(c.dollars or 0.0 for c in calls), decimal, 4)
-        failed, unpriced = sum(bool(c.error) for c in calls), sum(c.dollars is None for c in calls)
-        asked.append((purpose, model, len(calls), failed, *tokens, seconds, dollars, unpriced))
+    every = [call for calls in groups.values() for call in calls]
+    rows = [(*of, *_sums(calls)) for of, calls in groups.items()]
     columns = (
         "purpose", "model", "calls", "failed", "input tokens", "output tokens", "seconds",
         "dollars", "unpriced",
     )  # fmt: skip
-    by_purpose = [doc.table(columns, asked, "By purpose and model")] if asked else []
-    return [doc.table(("what", "sum"), rows, "Cost"), *by_purpose]
+    blocks = [doc.table(columns, [*rows, ("all", None, *_sums(every))], "Calls of models")]
+    measuring = doc.number(facts.state.usage.gpu_seconds, seconds)
+    told: doc.Line = ("Measuring on the GPU took ", measuring, ".")
+    return [*blocks, *doc.paragraphs(() if facts.on_emulator else told)]
+
+
+def _sums(calls: Sequence[ExchangeMade]) -> doc.Row:
+    return (
+        len(calls),
+        sum(bool(c.error) for c in calls),
+        sum(c.input_tokens for c in calls),
+        sum(c.output_tokens for c in calls),
+        doc.number(sum(c.seconds for c in calls), decimal),
+        doc.number(sum(c.dollars or 0.0 for c in calls), decimal, 4),
+        sum(c.dollars is None for c in calls),
+    )
 
 
 def evidence(facts: Facts) -> list[doc.Block]:

@@ -5,17 +5,11 @@ from __future__ import annotations
 from astra_tui.model import events
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
-from astra_tui.model.ledger import ledger, score
+from astra_tui.model.ledger import ledger
 from astra_tui.model.state import RoundState
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
-from astra_tui.present.plans import (
-    analyses_blocks,
-    analysis_blocks,
-    evidence_blocks,
-    outcome_blocks,
-    plan_blocks,
-)
+from astra_tui.present.plans import analyses_blocks, plan_entry, reading_blocks
 from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.measured import round_timing
 from astra_tui.present.report.plots import speedup_figure
@@ -91,17 +85,9 @@ def _baseline(facts: Facts) -> list[doc.Block]:
 
 def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
     """What the profiling agent made of the source that a round stands on, and what it measured."""
+    blocks = reading_blocks(facts.state, round_)
     found = facts.state.reading(round_.base, round_.number)
-    if found is None:
-        return []
-    blocks = analysis_blocks(found)
-    chosen = found.selection
-    if chosen is None:
-        return blocks
-    base = facts.state.candidate(round_.base)
-    blocks += doc.items(*(text[0].upper() + text[1:] for text in words.selection_words(chosen)))
-    blocks += evidence_blocks(chosen.evidence, base)
-    for one in chosen.measured:
+    for one in found.selection.measured if found and found.selection else ():
         try:
             told: doc.Block = doc.Quote(_read(facts, one.answer))
         except UserError as error:
@@ -111,31 +97,12 @@ def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
 
 
 def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
-    base = facts.state.candidate(entry.round.base)
-    blocks: list[doc.Block] = [
-        plan_blocks(entry.plan, entry.proposal.author, base, entry.label),
-    ]
-    if entry.plan != entry.proposal.plan:
-        was = entry.proposal.plan.title
-        blocks += doc.paragraphs(f"The engineer edited it; it was proposed as: {was}")
-    blocks += outcome_blocks(facts.state, entry.round, entry.proposal)
-    if entry.proposal.verdict is None:
-        blocks += doc.paragraphs((doc.Strong("Verdict: "), doc.badge(entry.told)))
-    blocks += _measured(entry)
+    blocks: list[doc.Block] = [plan_entry(facts.state, entry.round, entry.proposal, entry.label)]
     if entry.candidate is not None:
         blocks += analyses_blocks(entry.candidate)
         own = [t.timing for t in entry.candidate.timings if not t.final]
         blocks += [round_timing(timing) for timing in own]
     return blocks
-
-
-def _measured(entry: ReportedProposal) -> list[doc.Block]:
-    """What became of the prediction."""
-    found = score(entry.plan.prediction, entry.proposal.comparison)
-    told: doc.Line = (doc.badge(words.score_words(found)),) if found else ()
-    if entry.proposal.speedup is not None:
-        told += ("; " * bool(told) + "speedup ", *doc.speedup_line(entry.proposal.speedup))
-    return doc.paragraphs((doc.Strong("Measured: "), *(told or ("nothing",)), "."))
 
 
 def predictions(facts: Facts) -> list[doc.Block]:

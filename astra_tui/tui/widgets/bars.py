@@ -16,10 +16,10 @@ from textual.widget import Widget
 
 from astra_tui.model.state import SessionState
 from astra_tui.present.layout import Line, Span, line_cells
+from astra_tui.present.sessions import ending_facts
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import ending_of
 from astra_tui.tui.colours import tone_rules
-from astra_tui.tui.text_layout import cut, span
+from astra_tui.tui.text_layout import cut, toned
 
 ALWAYS = ("resume", "help", "leave")
 """Actions whose keys are shown however narrow the terminal is."""
@@ -154,7 +154,7 @@ class TabLine(BarLine):
 
 
 FACTS = 4
-"""Most phrases of an ending."""
+"""Most lines of an ending."""
 
 
 class EndingBar(Vertical):
@@ -181,11 +181,12 @@ class EndingBar(Vertical):
 
     def show_ending(self, state: SessionState, keys: Line) -> None:
         """Shows the ending of a run that is over."""
-        facts = ending_of(state)
-        self.display = bool(facts)
+        self.display = state.closed is not None
+        facts = list(ending_facts(state).items()) if self.display else []
         for number in range(FACTS):
             line = self.query_one(f"#fact-{number}", BarLine)
             line.display = number < len(facts)
             if line.display:
-                line.set_line((span(f" {facts[number].words}", facts[number].tone),))
+                name, told = facts[number]
+                line.set_line((Span(f" {name}: ", Tone.DIM), *toned(told)))
         self.query_one("#next", BarLine).set_line(keys)

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from msgspec.structs import replace
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
 
-from astra_tui.model.citations import CheckedCitation, CitationStatus, check_citations
-from astra_tui.model.ledger import score
-from astra_tui.model.plan import Citation, Observation, Plan
-from astra_tui.model.state import CandidateState, ProposalState, RoundState
-from astra_tui.model.verdict import REJECTED_BEFORE, RoundVerdict
+from astra_tui.model.plan import Citation
+from astra_tui.model.state import RoundState, SessionState
+from astra_tui.model.verdict import REJECTED_BEFORE
 from astra_tui.present.layout import Span
-from astra_tui.present.numbers import count
-from astra_tui.present.plans import analyses_blocks, analysis_blocks, outcome_blocks
-from astra_tui.present.tones import Tone
-from astra_tui.present.words import (
-    plan_words,
-    prediction_words,
-    score_words,
-    selection_words,
-    speedup_prediction,
-    stands_on,
-    where_measured,
-    words_of,
+from astra_tui.present.plans import (
+    CITED,
+    analyses_blocks,
+    plan_entry,
+    reading_blocks,
+    shown_citations,
 )
+from astra_tui.present.tones import Tone
+from astra_tui.present.words import stands_on
 from astra_tui.tui.text_layout import Page, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
 
 _STREAM_LINES = 200
-_ARROW = ">"
-"""In front of a number that can be looked up."""
-_MAX_SHOWN = 200
-"""Sentences of evidence, and numbers that they cite: a stranger's plan may have any number."""
 
 
 class PlanPane(Pane):
@@ -98,13 +87,12 @@ class PlanPane(Pane):
     def draw(self, view: View, page: Page) -> None:
         """The plan first, then its story, then the stream."""
         round_, proposal = view.round, view.proposal
-        before, self._cited = self._cited, []
+        cited: list[Citation] = []
         if proposal is not None and round_ is not None:
             plan = view.state.plan_of(round_.number, proposal.index)
-            where = where_measured(round_)
-            self._cited = _draw_plan(page, plan, proposal, view.base, where, stands_on(round_))
-            page.blank()
-            page.blocks(outcome_blocks(view.state, round_, proposal))
+            cited += shown_citations(plan.observations)
+            page.paragraph(f"From {stands_on(round_)}.", Tone.DIM)
+            page.blocks([plan_entry(view.state, round_, proposal)])
             if view.candidate is not None:
                 page.blocks(analyses_blocks(view.candidate))
         elif round_ is not None and round_.number == 0:
@@ -114,7 +102,7 @@ class PlanPane(Pane):
         elif not view.streams:
             page.paragraph("No plan yet.", Tone.DIM)
         if round_ is not None and round_.number:
-            self._cited += _draw_reading(page, view, round_)
+            cited += _draw_reading(page, view.state, round_)
         if round_ is not None and round_.recalled is not None:
             page.heading("Earlier sessions on this machine")
             if round_.recalled.predictions:
@@ -125,7 +113,10 @@ class PlanPane(Pane):
             _draw_refused(page, round_.refused, self._unfolded)
         if self._streams_here(view):
             _draw_streams(page, view)
-        if [c.citation for c in before] != [c.citation for c in self._cited]:
+        before = [one.citation for one in self._cited]
+        rows = (rows for name, rows in page.places if name == CITED)
+        self._cited = [CitedRows(*found) for found in zip(cited, rows, strict=True)]
+        if before != cited:
             self._cursor = None
             self.refresh_bindings()
 
@@ -190,72 +181,6 @@ class CitedRows(NamedTuple):
     rows: range
 
 
-def _draw_plan(
-    page: Page,
-    plan: Plan,
-    proposal: ProposalState,
-    base: CandidateState | None,
-    where: str,
-    stands: str,
-) -> list[CitedRows]:
-    """Draws it, and says where the numbers are that it cites of the version it starts from."""
-    page.paragraph(plan.title, Tone.TITLE)
-    page.paragraph(f"{plan_words(plan, proposal.author.describe())}, on {stands}", Tone.DIM)
-    page.blank()
-    _draw_prediction(page, plan, proposal, base, where)
-    page.field("bottleneck", plan.bottleneck)
-    page.field("change", plan.change)
-    cited = draw_evidence(page, plan.observations, base or CandidateState(""))
-    for parameter in plan.parameters:
-        page.field("can set", parameter.describe())
-    if plan.places:
-        page.field("lines", ", ".join(p.describe() for p in plan.places))
-    return cited
-
-
-def draw_evidence(
-    page: Page, observations: Sequence[Observation], base: CandidateState
-) -> list[CitedRows]:
-    """Draws sentences with the numbers that they cite of `base`, within bounds."""
-    cited: list[CitedRows] = []
-    for index, observation in enumerate(observations[:_MAX_SHOWN]):
-        page.field("evidence" if index == 0 else "", observation.sentence)
-        shown = replace(observation, cites=observation.cites[: _MAX_SHOWN - len(cited)])
-        cited += _draw_citations(page, check_citations(shown, base))
-    sentences = len(observations) - _MAX_SHOWN
-    numbers = sum(len(o.cites) for o in observations) - len(cited)
-    if sentences > 0 or numbers > 0:
-        left_out = f"{count(max(sentences, 0))} sentences and {count(numbers)} numbers more"
-        page.field("", f"... and {left_out}", Tone.DIM)
-    return cited
-
-
-def _draw_citations(page: Page, found: Iterable[CheckedCitation]) -> Iterator[CitedRows]:
-    for reading in found:
-        first = len(page.lines)
-        agrees = reading.standing is CitationStatus.AGREES
-        page.field("", f"{_ARROW} {reading.describe()}", Tone.DIM if agrees else Tone.CAUTION)
-        yield CitedRows(reading.citation, range(first, len(page.lines)))
-
-
-def _draw_prediction(
-    page: Page, plan: Plan, proposal: ProposalState, base: CandidateState | None, where: str
-) -> None:
-    expected = plan.prediction
-    page.field("expected", prediction_words(expected))
-    verdict = proposal.verdict
-    measured = score(expected, proposal.comparison)
-    if measured is not None:
-        words, tone = score_words(measured)
-        page.field("measured", words + where, tone)
-    else:
-        page.field(
-            "measured", "not yet" if verdict is None else _why_not_measured(verdict), Tone.DIM
-        )
-    if base is not None and base.is_timed:
-        page.field("speedup", f"{speedup_prediction(expected)} expected", Tone.DIM)
-
-
 def _draw_refused(page: Page, refused: Sequence[str], unfolded: bool) -> None:
     """The moves that do not apply, in one line unless they are asked for; what the engineer has
     turned down is always there.
@@ -268,23 +193,14 @@ def _draw_refused(page: Page, refused: Sequence[str], unfolded: bool) -> None:
             page.paragraph(line, Tone.DIM, indent=2)
 
 
-def _why_not_measured(verdict: RoundVerdict) -> str:
-    if verdict.comparison is not None:
-        return "the counter was 0 before"
-    return f"not measured: {words_of(verdict.outcome)}"
-
-
-def _draw_reading(page: Page, view: View, round_: RoundState) -> list[CitedRows]:
+def _draw_reading(page: Page, state: SessionState, round_: RoundState) -> list[Citation]:
     """What the profiling agent chose to measure of the version that a round stands on."""
-    found = view.state.reading(round_.base, round_.number)
+    found = state.reading(round_.base, round_.number)
     if found is None:
         return []
     page.heading("What the profiling agent chose")
-    page.blocks(analysis_blocks(found))
-    for told in selection_words(found.selection):
-        page.paragraph(told, Tone.DIM, indent=2)
-    evidence = found.selection.evidence if found.selection is not None else ()
-    return draw_evidence(page, evidence, view.state.candidate(round_.base))
+    page.blocks(reading_blocks(state, round_))
+    return shown_citations(found.selection.evidence) if found.selection is not None else []
 
 
 def _draw_streams(page: Page, view: View) -> None:

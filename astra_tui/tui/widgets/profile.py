@@ -83,7 +83,7 @@ def head_of_cited(page: Page, reading: CheckedCitation) -> None:
 
 def mark_cited(page: Page, cited: Citation) -> int | None:
     """Marks the first row of the page that shows a cited number; None where none does."""
-    found = (row for name, row in page.places.items() if _shows(name, cited))
+    found = (rows[-1] for name, rows in page.places if _shows(name, cited))
     row = next(found, None)
     if row is not None:
         page.add(Span("  < cited", Tone.ACCENT), row=row)

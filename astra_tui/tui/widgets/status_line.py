@@ -10,7 +10,7 @@ from astra_tui.model.visible import visible_inline
 from astra_tui.present.layout import Line, Span, line_cells
 from astra_tui.present.numbers import clock, count, dollars
 from astra_tui.present.tones import Tone
-from astra_tui.present.words import STAGES, best_of, stop_words, team_words
+from astra_tui.present.words import STAGES, best_of, closed_words, team_words
 from astra_tui.tui.player import Player
 from astra_tui.tui.text_layout import span
 from astra_tui.tui.view import View
@@ -81,7 +81,8 @@ def _fitted(parts: list[list[Span]], last_to_go: list[Span], width: int) -> Line
 def _activity(view: View, now: float) -> list[Span]:
     state = view.state
     if state.closed is not None:
-        return [span(stop_words(state), Tone.TITLE)]
+        why, _, _ = closed_words(state.closed).partition(" (")
+        return [span(why, Tone.TITLE)]
     if state.status is SessionStatus.PAUSED:
         return [Span("paused", Tone.CAUTION)]
     asked = view.asked
