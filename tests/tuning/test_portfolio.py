@@ -57,6 +57,19 @@ def conditions(found: Portfolio) -> dict[int, str]:
     return {p.trial: print_expression(p.condition) for p in found.parts}
 
 
+@pytest.mark.parametrize("default", [0, 2])
+def test_what_does_not_pass_its_check_is_tried_without_branches(default: int) -> None:
+    found = portfolio(
+        default, SIZES, {default: gains(default, 0, 0, 0, 0), 1: gains(1, 0, 0, 0, 4)}
+    )
+    assert found.parts
+    with_parts, *alone = found.to_try(0)
+    assert with_parts is found
+    assert [one.default for one in alone] == [default] * (default != 0)
+    assert all(not one.parts and set(one.dropped) == {1} for one in alone)
+    assert not list(Portfolio(0, (), {}).to_try(0))
+
+
 def test_a_branch_pays_only_where_its_gain_exceeds_its_interval() -> None:
     found = portfolio(
         0, SIZES, {1: gains(1, 3.0, 2.0, -1.0, -2.0), 2: gains(2, 0.4, 0.4, 0.4, 0.4)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,14 +142,16 @@ class _Tuning:
             tuned = await tune(lab, space, sources, self.workloads, share, told=told)
         except UserError as error:
             raise KernelFailed(f"the measurement failed: {error.describe()}") from None
-        made, timing = text, None
-        if tuned.portfolio.default != OWN or tuned.portfolio.parts:
-            made = join(self.task, sources, tuned.portfolio)
-        if made != text and await self._passes(lab, self.out, made):
-            base, candidate = NamedSource(text, file.name), NamedSource(made, self.out.name)
-            names = tuple(w.name for w in self.workloads)
-            timing = await time_pair(lab, base, candidate, names)
-            self.out.write_text(made, encoding="utf-8")
+        timing = None
+        for found in tuned.portfolio.to_try(OWN):
+            made = join(self.task, sources, found)
+            if await self._passes(lab, self.out, made):
+                base, candidate = NamedSource(text, file.name), NamedSource(made, self.out.name)
+                names = tuple(w.name for w in self.workloads)
+                timing = await time_pair(lab, base, candidate, names)
+                self.out.write_text(made, encoding="utf-8")
+                tuned = dataclasses.replace(tuned, portfolio=found)
+                break
         out = str(self.out) if timing is not None else ""
         answer = _answer(self.task, environment, [s for s, _ in sources], tuned)
         return replace(answer, exit_code=int(self.code), out=out, timing=timing)
@@ -211,7 +214,10 @@ def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     rows |= {f"when {p.condition}": f"{_words(p.settings)}; {p.gains}" for p in answer.parts}
     rows |= {"otherwise" if answer.parts else "everywhere": _words(answer.default)}
     rows |= {f"not kept: {settings}": why for settings, why in answer.dropped.items()}
-    rows |= {"written to": answer.out or "nothing: no trial is better than the source"}
+    nothing = "what was found does not pass its check"
+    if answer.exit_code == ExitCode.OK:
+        nothing = "no trial is better than the source"
+    rows |= {"written to": answer.out or f"nothing: {nothing}"}
     blocks: list[Block] = [fields(rows)]
     if answer.timing is not None:
         least = minimum_detectable(answer.timing.control)

@@ -110,6 +110,17 @@ class Portfolio:
     dropped: Mapping[int, str]
     """Trials that pay somewhere and have no part, with the reason."""
 
+    def to_try(self, own: int) -> Iterator[Portfolio]:
+        """Itself; then, since a branch may be what does not pass a check, its default alone.
+
+        Nothing where the default is the source itself, by its number, and stands alone.
+        """
+        if self.parts:
+            yield self
+        if self.default != own:
+            left_out = {p.trial: "what it was part of did not pass" for p in self.parts}
+            yield Portfolio(self.default, (), {**self.dropped, **left_out})
+
 
 def best_on_average(times: Gains, own: int, weights: Mapping[str, float]) -> int:
     """The trial with the largest geometric mean of speedups over the source itself, which it is
