@@ -372,6 +372,55 @@ def test_nothing_is_asked_of_code_to_which_no_launch_leads(compiler: Compiler) -
     }
 
 
+KEPT = """
+/* @launch
+   let vec = min(8, 16 if n % 16 == 0 else 8 if n % 8 == 0 else 4)
+   let warps = ceil_div(min(1024, n // vec), 32)
+   let packs = (n + vec - 1) // vec
+   let turns = 1 if packs <= 32 * warps else 2 if packs <= 2 * (32 * warps) else 4
+   k<vec, turns> grid=1 block=(32 * warps) args=(out, at, n)
+*/
+template <int VEC, int TURNS> __global__ void k(int* out, const int* at, int n) {
+  int r = 0;
+  if (n % VEC == 0) r += 1;
+  if (threadIdx.x % 32 < blockDim.x / 32) r += 2;
+  if (blockDim.x > 512) r += 3;
+  if (n > 8192 * TURNS) r += 4;
+  if (n > 4 * 1024) r += 5;
+  out[threadIdx.x] = r;
+}
+"""
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+@pytest.mark.parametrize("vec", [8, 4])
+def test_what_template_arguments_say_of_the_plan_is_part_of_a_proof(
+    vec: int, turns: int, compiler: Compiler
+) -> None:
+    """Rows that take a second turn have all the warps of a block, with packs of either width."""
+    task = parse_task(TASK.replace("n <= 70", "n % 4 == 0"), Path())
+    kernel = f"k<{vec}, {turns}>"
+    reporting = compile_reporting(compiler, KEPT, (kernel,))
+    assert reporting is not None
+    compiled = reporting.compilation.kernel(kernel)
+    flow = ControlFlowGraph(inline_calls(parse_ptx(reporting.compilation.ptx), compiled.symbol))
+    (launch,) = launches_of(task, read_source(task, KEPT, "k.cu"), compiled)
+    dead, taken = DeadCode(flow, launch), set()
+    for n in range(4, 20_000, 4):
+        packs = n // vec
+        warps = -(-min(1024, packs) // 32)
+        turns_of_n = 1 if packs <= 32 * warps else 2 if packs <= 64 * warps else 4
+        if vec == (8 if n % 8 == 0 else 4) and turns_of_n == turns:
+            for lane in (0, 31):
+                holds = (n % vec == 0, lane < warps, warps > 16, n > 8192 * turns, n > 4096)
+                taken |= set(enumerate(holds))
+    for condition in reporting.source.conditions:
+        for side in (True, False):
+            query = query_for(condition.number, side, flow, launch, dead)
+            denied = query.is_impossible(lambda: 30_000, thorough=True)
+            assert denied == ((condition.number, side) not in taken), (condition.text, side)
+
+
 # -- what a check makes of it ----------------------------------------------------------------------
 
 
