@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,34 @@ from astra_tui.emulator.ptx.inline import inline_calls
 from astra_tui.emulator.ptx.parser import parse_ptx
 from astra_tui.lab.check import source_check
 from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
-from astra_tui.lab.check.inputs import draw_inputs
+from astra_tui.lab.check.inputs import draw_inputs, scalars_of
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
+from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.conditions.closing import (
+    MAX_PROBE_STEPS,
+    MAX_PROBE_THREADS,
+    Closing,
+    Probed,
+)
 from astra_tui.lab.conditions.contract import launches_of
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
 from astra_tui.lab.conditions.flow import ControlFlowGraph
 from astra_tui.lab.conditions.query import DeadCode, query_for
 from astra_tui.lab.conditions.source import instrument
-from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict, ConditionStatus
+from astra_tui.model.check import (
+    Case,
+    CaseOutcome,
+    CaseResult,
+    CheckReport,
+    CheckVerdict,
+    ConditionStatus,
+)
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import CaseChecked
 from astra_tui.model.launch import ResolvedPlan
+from astra_tui.model.launch.resolve import ResolvedLaunch
 from astra_tui.model.task import KernelTask, load_task, parse_task
 from astra_tui.sessions.journal_lines import Record, decode_record, encode_record
 from tests.conftest import ROOT, OracleHere
@@ -574,6 +590,63 @@ def test_what_stays_open_is_inconclusive_until_an_engineer_rules(
     assert ruled.verdict is CheckVerdict.PASSED
     assert {c.status for c in ruled.conditions} == {ConditionStatus.ACCEPTED}
     assert all(c.why == "never in our data" for c in ruled.conditions)
+
+
+def test_cases_for_open_conditions_end_with_the_steps_that_they_may_take(
+    silu: Path, compiler: Compiler
+) -> None:
+    """However dear each is; and none has more threads than a case may, whatever it would show."""
+    task, text = load_task(silu), (silu / "tuned.cu").read_text()
+    text = text.replace(UP, "    if (gate == 12345.0f && gridDim.x % 3 > 1) return;\n" + UP, 1)
+    source = read_source(task, text, "k.cu")
+    cases = [c for c in build_suite(task) if c.name == "all shifted by 1"]
+    (launch, *_) = resolved_launches(task, source, cases[0])
+    reporting = compile_reporting(compiler, text, (launch.kernel,))
+    assert reporting is not None
+    results = tuple(CaseResult(c, CaseOutcome.PASSED, kernels=(launch.kernel,)) for c in cases)
+    probed: list[Case] = []
+
+    def probe(case: Case) -> Probed:
+        probed.append(case)
+        return Probed(took=False, steps=1_000_000)
+
+    coverage, inputs = Coverage(reporting.source), draw_inputs(task, cases[0])
+    resolved = resolve_case(task, source, cases[0], inputs.scalars)
+    assert isinstance(resolved, ResolvedPlan)
+    parts = task, source, reporting.compilation, resolved, cases[0], inputs, Emulator()
+    coverage.note(run_case(*parts).outcome.sides, cases[0].id)
+    closed = Closing(task, source, reporting, coverage, results, probe).close()
+    assert len(probed) == MAX_PROBE_STEPS // 1_000_000
+    assert any("steps for more are spent" in c.why for c in closed)
+    for case in probed:
+        launches = resolved_launches(task, source, case)
+        threads = sum(math.prod((*r.grid, *r.block)) for r in launches)
+        assert threads <= MAX_PROBE_THREADS
+
+
+def resolved_launches(task: KernelTask, source: Source, case: Case) -> tuple[ResolvedLaunch, ...]:
+    resolved = resolve_case(task, source, case, scalars_of(task, case))
+    assert isinstance(resolved, ResolvedPlan)
+    return resolved.launches
+
+
+def test_a_source_with_a_side_out_of_reach_does_not_take_twice_the_steps(
+    silu: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past the steps for it, only cases of the source's own run again for open conditions."""
+    steps: list[int] = []
+    report = source_check.SourceCheck._report
+
+    def noting(check: source_check.SourceCheck, *rest: Any) -> CheckReport:
+        steps.append(check.steps)
+        return report(check, *rest)
+
+    monkeypatch.setattr(source_check.SourceCheck, "_report", noting)
+    edit = (UP, "    if (gate == 12345.0f && __float_as_int(gate) % 7 == 3) return;\n" + UP)
+    assert checked(silu, compiler, *edit).verdict is CheckVerdict.INCONCLUSIVE
+    monkeypatch.setattr(source_check, "SEEKING_STEPS", 0)
+    assert checked(silu, compiler, *edit).verdict is CheckVerdict.INCONCLUSIVE
+    assert steps[1] < 0.8 * steps[0]
 
 
 def test_a_check_that_was_cut_off_continues_without_its_cases(
