@@ -29,7 +29,7 @@ from astra_tui.lab.requests import (
     TimedWorkload,
     TimeShipped,
 )
-from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict
+from astra_tui.model.check import Case, CaseResult, CheckReport, CheckVerdict, StillChecking
 from astra_tui.model.counters import NcuReport
 from astra_tui.model.digest import content_hash
 from astra_tui.model.errors import UserError
@@ -267,7 +267,8 @@ class OpenedSource:
         async with self.lab.use_gpu():
             try:
                 async for event in self.lab.ask(Check(self.source, added, seed, known)):
-                    yield event
+                    if not isinstance(event, StillChecking):
+                        yield event
             except LabEnded as error:
                 yield self._unfinished(error.message)
 
@@ -278,7 +279,8 @@ class OpenedSource:
         async with self.lab.use_gpu():
             request = Check(self.source, seed=self.lab.seed, only=cases, failures=failures)
             async for event in self.lab.ask(request):
-                yield event
+                if not isinstance(event, StillChecking):
+                    yield event
 
     def _unfinished(self, message: str) -> CheckReport:
         """The report of a check that its process did not survive."""

@@ -8,7 +8,7 @@ import msgspec
 
 from astra_tui.gpu.messages import DeviceFacts
 from astra_tui.model.audit import Outcome
-from astra_tui.model.check import Case, CaseResult, CheckReport
+from astra_tui.model.check import Case, CaseResult, CheckReport, StillChecking
 from astra_tui.model.compilation import (
     Compilation,
     CompiledKernel,
@@ -88,7 +88,7 @@ class CaseCount(msgspec.Struct, frozen=True):
     cases: int
 
 
-class Check(Request[CaseCount | CaseResult | CheckReport], frozen=True):
+class Check(Request[CaseCount | CaseResult | StillChecking | CheckReport], frozen=True):
     """Checks a source against the suite and `added` cases, or against `only` some cases.
 
     Cases with `known` results, of a check that was cut off, do not run again. The results come

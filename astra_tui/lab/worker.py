@@ -62,7 +62,7 @@ from astra_tui.lab.tuning.trials import TRIAL, compile_trials
 from astra_tui.lab.upstream import task_headers, user_packages
 from astra_tui.lab.yardsticks import NotBuilt, open_yardsticks
 from astra_tui.lab.yardsticks.timing import MIN_ROUNDS, TimedVersion, YardstickTimer
-from astra_tui.model.check import CaseResult, CheckReport
+from astra_tui.model.check import CaseResult, CheckReport, StillChecking
 from astra_tui.model.compilation import describe_errors
 from astra_tui.model.errors import UserError
 from astra_tui.model.sass import Disassembly
@@ -280,6 +280,8 @@ class _Worker:
                     return
             elif isinstance(event, CheckReport):
                 yield msgspec.structs.replace(event, cases=(), counters=None)
+            else:
+                yield StillChecking()
 
 
 def _timed_workload(event: WorkloadDone) -> TimedWorkload:

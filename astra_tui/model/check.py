@@ -293,6 +293,10 @@ class ConditionResult(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"'{self.text}' was never {'true' if self.side else 'false'} in {self.kernel}"
 
 
+class StillChecking(msgspec.Struct, frozen=True):
+    """A check works on something that has no result of its own, such as open conditions."""
+
+
 class CheckReport(msgspec.Struct, frozen=True):
     """Everything that one check found."""
 

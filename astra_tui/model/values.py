@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import msgspec
+
+
+def finite_number(text: str) -> float | None:
+    """The number that a text is; None for NaN, an infinity and other texts."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 class ValueKind(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,17 @@ from astra_tui.emulator.ptx.inline import inline_calls
 from astra_tui.emulator.ptx.parser import parse_ptx
 from astra_tui.lab.check import source_check
 from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
-from astra_tui.lab.check.inputs import draw_inputs
+from astra_tui.lab.check.inputs import draw_inputs, scalars_of
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
+from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.conditions.closing import (
+    MAX_PROBE_STEPS,
+    MAX_PROBE_THREADS,
+    Closing,
+    Probed,
+)
 from astra_tui.lab.conditions.contract import launches_of
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
 from astra_tui.lab.conditions.flow import ControlFlowGraph
@@ -38,6 +46,7 @@ from astra_tui.model.check import (
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import CaseChecked
 from astra_tui.model.launch import ResolvedPlan
+from astra_tui.model.launch.resolve import ResolvedLaunch
 from astra_tui.model.task import KernelTask, load_task, parse_task
 from astra_tui.sessions.journal_lines import Record, decode_record, encode_record
 from tests.conftest import ROOT, OracleHere
@@ -381,6 +390,55 @@ def test_nothing_is_asked_of_code_to_which_no_launch_leads(compiler: Compiler) -
     }
 
 
+KEPT = """
+/* @launch
+   let vec = min(8, 16 if n % 16 == 0 else 8 if n % 8 == 0 else 4)
+   let warps = ceil_div(min(1024, n // vec), 32)
+   let packs = (n + vec - 1) // vec
+   let turns = 1 if packs <= 32 * warps else 2 if packs <= 2 * (32 * warps) else 4
+   k<vec, turns> grid=1 block=(32 * warps) args=(out, at, n)
+*/
+template <int VEC, int TURNS> __global__ void k(int* out, const int* at, int n) {
+  int r = 0;
+  if (n % VEC == 0) r += 1;
+  if (threadIdx.x % 32 < blockDim.x / 32) r += 2;
+  if (blockDim.x > 512) r += 3;
+  if (n > 8192 * TURNS) r += 4;
+  if (n > 4 * 1024) r += 5;
+  out[threadIdx.x] = r;
+}
+"""
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+@pytest.mark.parametrize("vec", [8, 4])
+def test_what_template_arguments_say_of_the_plan_is_part_of_a_proof(
+    vec: int, turns: int, compiler: Compiler
+) -> None:
+    """Rows that take a second turn have all the warps of a block, with packs of either width."""
+    task = parse_task(TASK.replace("n <= 70", "n % 4 == 0"), Path())
+    kernel = f"k<{vec}, {turns}>"
+    reporting = compile_reporting(compiler, KEPT, (kernel,))
+    assert reporting is not None
+    compiled = reporting.compilation.kernel(kernel)
+    flow = ControlFlowGraph(inline_calls(parse_ptx(reporting.compilation.ptx), compiled.symbol))
+    (launch,) = launches_of(task, read_source(task, KEPT, "k.cu"), compiled)
+    dead, taken = DeadCode(flow, launch), set()
+    for n in range(4, 20_000, 4):
+        packs = n // vec
+        warps = -(-min(1024, packs) // 32)
+        turns_of_n = 1 if packs <= 32 * warps else 2 if packs <= 64 * warps else 4
+        if vec == (8 if n % 8 == 0 else 4) and turns_of_n == turns:
+            for lane in (0, 31):
+                holds = (n % vec == 0, lane < warps, warps > 16, n > 8192 * turns, n > 4096)
+                taken |= set(enumerate(holds))
+    for condition in reporting.source.conditions:
+        for side in (True, False):
+            query = query_for(condition.number, side, flow, launch, dead)
+            denied = query.is_impossible(lambda: 30_000, thorough=True)
+            assert denied == ((condition.number, side) not in taken), (condition.text, side)
+
+
 # -- what a check makes of it ----------------------------------------------------------------------
 
 
@@ -553,6 +611,63 @@ def test_what_stays_open_is_inconclusive_until_an_engineer_rules(
     assert ruled.verdict is CheckVerdict.PASSED
     assert {c.status for c in ruled.conditions} == {ConditionStatus.ACCEPTED}
     assert all(c.why == "never in our data" for c in ruled.conditions)
+
+
+def test_cases_for_open_conditions_end_with_the_steps_that_they_may_take(
+    silu: Path, compiler: Compiler
+) -> None:
+    """However dear each is; and none has more threads than a case may, whatever it would show."""
+    task, text = load_task(silu), (silu / "tuned.cu").read_text()
+    text = text.replace(UP, "    if (gate == 12345.0f && gridDim.x % 3 > 1) return;\n" + UP, 1)
+    source = read_source(task, text, "k.cu")
+    cases = [c for c in build_suite(task) if c.name == "all shifted by 1"]
+    (launch, *_) = resolved_launches(task, source, cases[0])
+    reporting = compile_reporting(compiler, text, (launch.kernel,))
+    assert reporting is not None
+    results = tuple(CaseResult(c, CaseOutcome.PASSED, kernels=(launch.kernel,)) for c in cases)
+    probed: list[Case] = []
+
+    def probe(case: Case) -> Probed:
+        probed.append(case)
+        return Probed(took=False, steps=1_000_000)
+
+    coverage, inputs = Coverage(reporting.source), draw_inputs(task, cases[0])
+    resolved = resolve_case(task, source, cases[0], inputs.scalars)
+    assert isinstance(resolved, ResolvedPlan)
+    parts = task, source, reporting.compilation, resolved, cases[0], inputs, Emulator()
+    coverage.note(run_case(*parts).outcome.sides, cases[0].id)
+    closed = Closing(task, source, reporting, coverage, results, probe, probe).close()
+    assert len(probed) == MAX_PROBE_STEPS // 1_000_000
+    assert any("steps for more are spent" in c.why for c in closed)
+    for case in probed:
+        launches = resolved_launches(task, source, case)
+        threads = sum(math.prod((*r.grid, *r.block)) for r in launches)
+        assert threads <= MAX_PROBE_THREADS
+
+
+def resolved_launches(task: KernelTask, source: Source, case: Case) -> tuple[ResolvedLaunch, ...]:
+    resolved = resolve_case(task, source, case, scalars_of(task, case))
+    assert isinstance(resolved, ResolvedPlan)
+    return resolved.launches
+
+
+def test_a_source_with_a_side_out_of_reach_does_not_take_twice_the_steps(
+    silu: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past the steps for it, only cases of the source's own run again for open conditions."""
+    steps: list[int] = []
+    report = source_check.SourceCheck._report
+
+    def noting(check: source_check.SourceCheck, *rest: Any) -> CheckReport:
+        steps.append(check.steps)
+        return report(check, *rest)
+
+    monkeypatch.setattr(source_check.SourceCheck, "_report", noting)
+    edit = (UP, "    if (gate == 12345.0f && __float_as_int(gate) % 7 == 3) return;\n" + UP)
+    assert checked(silu, compiler, *edit).verdict is CheckVerdict.INCONCLUSIVE
+    monkeypatch.setattr(source_check, "SEEKING_STEPS", 0)
+    assert checked(silu, compiler, *edit).verdict is CheckVerdict.INCONCLUSIVE
+    assert steps[1] < 0.8 * steps[0]
 
 
 def test_a_check_that_was_cut_off_continues_without_its_cases(

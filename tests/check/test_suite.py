@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astra_tui.lab.check.combinations import scalar_levels, value_levels
 from astra_tui.lab.check.inputs import DrawnInputs, draw_inputs, scalars_of
 from astra_tui.lab.check.layout import layouts_of
 from astra_tui.lab.check.runner import NoSuchCase, select_cases
@@ -118,6 +120,39 @@ def test_inputs_are_what_the_case_says(tasks: dict[str, KernelTask], name: str) 
             values = decode(inputs.tensors[argument.name], task.dtype_of(argument, case.dtype))
             special = np.isnan(values) if planted == "nan" else values == float(planted)
             assert 0 < special.sum() < values.size
+
+
+def test_numbers_outside_of_a_range_are_tried_alone_and_where_values_meet(
+    tmp_path: Path, tasks: dict[str, KernelTask]
+) -> None:
+    folder = tmp_path / "silu_and_mul"
+    shutil.copytree(tasks["silu_and_mul"].folder, folder)
+    file = folder / "task.toml"
+    text = file.read_text(encoding="utf-8")
+    ranged = 'values = { kind = "uniform", low = 0.5, high = 2.0 }\nspecial = ["0", "-3.5"]'
+    assert 'special = ["nan", "inf", "-inf"]' in text
+    file.write_text(text.replace('special = ["nan", "inf", "-inf"]', ranged), encoding="utf-8")
+    task = load_task(folder)
+    (argument,) = (a for a in task.tensors if a.special)
+    cases = {c.id: c for c in build_suite(task)}
+    for dtype in task.dtypes:
+        words = {w.words for group in value_levels(task, dtype) for w in group}
+        for number in ("0", "-3.5"):
+            name = f"{number} in {argument.name}"
+            assert name in words
+            bits = draw_inputs(task, cases[f"{dtype.value}/{name}"]).tensors[argument.name]
+            values = decode(bits, task.dtype_of(argument, dtype))
+            assert 0 < (values == float(number)).sum() < values.size
+            assert all(map(argument.allows, values.flat[:64]))
+
+
+@given(seed=st.integers(0, 1 << 40))
+def test_a_scalar_is_drawn_between_the_ends_that_a_task_gives(seed: int) -> None:
+    task = find_task("sglang_topk_softmax")
+    argument = task.args["moe_softcapping"]
+    assert argument.between is not None
+    *_, last = scalar_levels(task, Random(seed))
+    assert argument.between[0] <= last.scalars[argument.name] <= argument.between[1]
 
 
 def test_scalars_have_their_declared_type_and_every_choice_is_tried(

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from astra_tui.gpu.device import CudaDevice
+from astra_tui.lab.check import emulator_check
 from astra_tui.lab.check.emulator_check import EmulatorCheck, EmulatorVerdict
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.oracle import Oracle
@@ -95,7 +96,9 @@ def test_processes_with_a_part_of_the_cases_each_find_what_one_finds(
 
         def verdict(emulator_check: EmulatorCheck, text: str) -> EmulatorVerdict:
             emulator_check.begin(read_source(quick_task, text, "k.cu"), (), None, 0)
-            return emulator_check.result()
+            *_, found = emulator_check.wait()
+            assert found is not None
+            return found
 
         honest = verdict(one, text)
         assert not honest.failed
@@ -145,3 +148,30 @@ def test_an_emulator_that_ends_early_leaves_the_check_open(
     assert "on the emulator: the emulator's check ended with SIGKILL" in report.message
     monkeypatch.undo()
     assert report_of(checker, text).verdict is CheckVerdict.PASSED
+
+
+def test_one_who_waits_for_the_emulator_says_so_and_not_for_ever(
+    quick_task: KernelTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is stopped, and answers nothing until it may continue."""
+    monkeypatch.setattr(emulator_check, "WORD_SECONDS", 0.01)
+    source = read_source(quick_task, BASELINE.read_text(encoding="utf-8"), "k.cu")
+    only = select_cases(quick_task, TYPICAL)
+    with EmulatorCheck(quick_task, parts=0) as check:
+        check._child.start()
+        os.killpg(check._child.pid, signal.SIGSTOP)
+        check.begin(source, (), only, 0)
+        words = check.wait()
+        assert [next(words) for _ in range(3)] == [None] * 3
+        os.killpg(check._child.pid, signal.SIGCONT)
+        *_, found = words
+        assert found is not None
+        assert (found.cases, found.open) == (1, "")
+        os.killpg(check._child.pid, signal.SIGSTOP)
+        check.begin(source, (), only, 0)
+        *_, found = check.wait(seconds=0.05)
+        assert found is not None
+        assert "was not through 0.05 s after the GPU's" in found.open
+        check.begin(source, (), only, 0)
+        *_, found = check.wait()
+        assert found == EmulatorVerdict(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
@@ -147,6 +148,25 @@ def test_dimensions_have_sizes_and_a_typical_one() -> None:
     assert dims["n"].typical == 5
     assert dims["m"].sizes == FLOOR_SIZES
     assert dims["m"].typical == 128
+
+
+RANGE = 'values = { kind = "uniform", low = 0.5, high = 2.0 }\nspecial = ["0", "-1.5", "inf"]'
+
+
+def test_an_input_may_have_numbers_outside_of_its_range_that_it_names() -> None:
+    x = parsed(SMALL.replace('special = ["nan"]', RANGE)).args["x"]
+    tried = (-1.5, -1.0, 0.0, 0.25, 0.5, 2.0, 2.5)
+    assert tuple(filter(x.allows, tried)) == (-1.5, 0.0, 0.5, 2.0)
+    assert not x.allows(math.inf)
+
+
+@pytest.mark.parametrize("between", ["[2, 1]", "[1, 1]", "[1]", "[nan, 2]", "[1, inf]"])
+def test_ends_for_a_drawn_scalar_are_a_lower_and_a_higher_number(between: str) -> None:
+    text = SMALL.replace('dtype = "int32"\nchoices = [1, 2]', 'dtype = "float32"\nchoices = [0, 3]')
+    held = parsed(text.replace("[0, 3]", "[0, 3]\nbetween = [1, 2.5]")).args["a"]
+    assert held.between == (1.0, 2.5)
+    with pytest.raises(TaskError, match="is a lower and a higher number"):
+        parsed(text.replace("[0, 3]", f"[0, 3]\nbetween = {between}"))
 
 
 def test_arguments_have_roles_types_and_shapes() -> None:
@@ -298,7 +318,7 @@ _WRONG = [
     ("sizes =", "▶size =", "dims.n.size: unknown key", "did you mean 'sizes'?"),
     ("limit = 100", "▶limits = 100", "args.x.limits: unknown key", "did you mean 'limit'?"),
     ("[dims.m]", "[dims.m]\n▶zzz = 1", "dims.m.zzz: unknown key", "valid names: about, sizes, ty"),
-    ("choices =", "▶limit = 1\nchoices =", "args.a.limit: unknown key", "valid names: about, cho"),
+    ("choices =", "▶limit = 1\nchoices =", "args.a.limit: unknown key", "valid names: about, bet"),
     ("accepts =", "▶accept =", "contract.accept: unknown key", "did you mean 'accepts'?"),
     ("flops = ", "▶flop = 1\nflops = ", "cost.flop: unknown key", "did you mean 'flops'?"),
     ("source", "▶sauce = 1\nsource", "tolerance.float32.sauce: unknown key", "'source'"),
@@ -363,6 +383,15 @@ _WRONG = [
     ('role = "in"', '▶role = "zzz"', "unknown role 'zzz'", "valid names: in, inout, out, scalar"),
     ('shape = ["n"]', "▶shape = []", "args.index.shape: a tensor has at least one size", "scalar"),
     ('special = ["nan"]', '▶special = ["nun"]', "unknown special value 'nun'", "mean 'nan'?"),
+    ('special = ["nan"]', '▶special = ["0"]', "only a uniform input of floats", "hold any number"),
+    (
+        'dtype = "int32"\nshape = ["n"]',
+        'dtype = "int32"\nshape = ["n"]\nvalues = { kind = "integers", low = 1, high = 3 }\n'
+        '▶special = ["0"]',
+        "args.index.special: only a uniform input of floats",
+        "hold any number",
+    ),
+    ("choices = [1, 2]", "choices = [1, 2]\n▶between = [1, 2]", "args.a.between: is a lower", ""),
     ("limit = 100", "▶limit = 0", "args.x.limit: limit is a positive magnitude", ""),
     ("limit = 100", "▶limit = nan", "args.x.limit: limit is a positive magnitude", ""),
     ("limit = 100", "▶limit = -inf", "args.x.limit: limit is a positive magnitude", ""),

@@ -19,6 +19,7 @@ import msgspec
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import Argument, Dimension, KernelTask, ValueKind, Values
+from astra_tui.model.values import finite_number
 
 SHIFTS = (1, 2, 4, 8)
 """Elements by which bases are moved off their alignment."""
@@ -123,11 +124,13 @@ def value_levels(task: KernelTask, dtype: DType) -> tuple[tuple[Level, ...], ...
     """What is in the inputs: ordinary numbers, tiny, subnormal and large ones, NaN, infinities.
 
     One group of levels a kind: of NaN and infinities one for each argument that has to bear them,
-    since a reference defines what they give in one argument at a time.
+    since a reference defines what they give in one argument at a time. So of numbers that an
+    input may have outside of its range.
     """
     floats = normal_inputs(task, dtype)
+    outside = tuple(outside_range(task))
     if not floats:
-        return ((DEFAULT_LEVEL,),)
+        return ((DEFAULT_LEVEL,), *((outside,) if outside else ()))
     types = {a.name: task.dtype_of(a, dtype) for a in floats}
     groups: list[tuple[Level, ...]] = [
         (DEFAULT_LEVEL,),
@@ -135,6 +138,7 @@ def value_levels(task: KernelTask, dtype: DType) -> tuple[tuple[Level, ...], ...
         (Level("subnormal values", values={name: subnormal(t) for name, t in types.items()}),),
         (Level("large values", values={a.name: large(a, types[a.name]) for a in floats}),),
     ]
+    groups.append(outside)
     for words, names in (("NaN", {"nan"}), ("infinities", {"inf", "-inf"})):
         groups.append(
             tuple(
@@ -163,8 +167,10 @@ def scalar_levels(task: KernelTask, random: Random) -> tuple[Level, ...]:
 
 
 def _drawn_scalar(argument: Argument, random: Random) -> tuple[float, ...]:
-    """A number between the listed ones, evenly on a logarithmic scale where all are positive."""
-    low, high = min(argument.choices), max(argument.choices)
+    """A number between the listed ones, or where the task says, evenly on a logarithmic scale where
+    all are positive.
+    """
+    low, high = argument.between or (min(argument.choices), max(argument.choices))
     assert argument.dtype is not None
     if not argument.dtype.is_float or low == high:
         return ()
@@ -187,6 +193,16 @@ def zeros(task: KernelTask, dtype: DType) -> Level:
     return Level(
         "zeros", values={a.name: Values(ValueKind.CONSTANT) for a in normal_inputs(task, dtype)}
     )
+
+
+def outside_range(task: KernelTask) -> Iterator[Level]:
+    """Each number that an input may have outside of the range that it is drawn from, among those of
+    the range, such as a temperature of 0 or the 1 of a request that is to keep all words.
+    """
+    for argument in (a for a in task.tensors if a.is_read):
+        for number in (s for s in argument.special if finite_number(s) is not None):
+            held = msgspec.structs.replace(argument.values, planted=(number,))
+            yield Level(f"{number} in {argument.name}", values={argument.name: held})
 
 
 def lone_numbers(task: KernelTask, dtype: DType) -> Iterator[Level]:

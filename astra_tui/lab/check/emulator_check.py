@@ -6,7 +6,8 @@ It sees what a GPU keeps to itself: reads of memory that nothing has written, ra
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from math import inf
@@ -23,7 +24,11 @@ from astra_tui.processes.child import Child, ChildDied, ChildTimeout
 from astra_tui.rpc import Call, ServerUnfit
 
 SECONDS = 600.0
-"""Without a word from the emulator; it bounds its own steps."""
+"""Without a word from the emulator; it bounds its own steps. And for which a verdict is waited for
+in all, once the GPU is through."""
+
+WORD_SECONDS = 20.0
+"""After which one who waits for the verdict says so."""
 
 
 class EmulatorVerdict(msgspec.Struct, frozen=True):
@@ -109,12 +114,27 @@ class EmulatorCheck:
         self._child.start()
         self._verdict = self._threads.submit(self._whole, request, parts)
 
-    def result(self) -> EmulatorVerdict:
-        """Waits for the check that was begun."""
+    def wait(self, seconds: float = SECONDS) -> Iterator[EmulatorVerdict | None]:
+        """Waits for the check that was begun: None now and then, its verdict at last.
+
+        After so many seconds the check ends, with nothing established.
+        """
         assert self._verdict is not None
-        verdict = self._verdict.result()
-        self._verdict = None
-        return verdict
+        ends = time.monotonic() + seconds
+        while True:
+            left = ends - time.monotonic()
+            try:
+                verdict = self._verdict.result(timeout=max(min(WORD_SECONDS, left), 0.0))
+            except TimeoutError:
+                if left > 0:
+                    yield None
+                    continue
+                self.close()
+                said = f"its check was not through {seconds:g} s after the GPU's"
+                verdict = EmulatorVerdict(0, open=said)
+            self._verdict = None
+            yield verdict
+            return
 
     def _whole(
         self, request: Check, parts: Sequence[Future[tuple[CaseResult, ...]]]

@@ -32,11 +32,13 @@ from astra_tui.lab.check.reruns import (
     seed_of,
 )
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
-from astra_tui.lab.conditions.closing import Closing
+from astra_tui.lab.conditions.closing import Closing, Probed
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
 from astra_tui.model.check import (
     FAR,
+    NEAR,
     OWN_SIZE_OF,
+    PATH_OF,
     Case,
     CaseOutcome,
     CaseResult,
@@ -48,6 +50,7 @@ from astra_tui.model.check import (
     FakeResult,
     FullSizeResult,
     PropertyResult,
+    StillChecking,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.counters import Counters, add_counters
@@ -58,11 +61,23 @@ from astra_tui.model.launch import PlanError, Refused, ResolvedPlan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.task import Workload
 
-CheckEvent = Compilation | CaseResult | PropertyResult | FullSizeResult | FakeResult | CheckReport
+CheckEvent = (
+    Compilation
+    | CaseResult
+    | PropertyResult
+    | FullSizeResult
+    | FakeResult
+    | StillChecking
+    | CheckReport
+)
 """What a check tells while it runs; the report comes last."""
 
 CHECK_STEPS = 12_000_000
 """Steps of the emulator that a whole check may take (a case alone may take 300,000)."""
+
+SEEKING_STEPS = CHECK_STEPS // 2
+"""Steps up to which cases run once more for nothing but conditions that are open still. A source of
+which one side is out of reach would take twice the steps of one without conditions of its own."""
 
 
 class SourceCheck:
@@ -92,6 +107,7 @@ class SourceCheck:
         self.error_bound_runs = ErrorBoundRuns()
         self.steps = 0
         """What an emulator has spent on this check so far."""
+        self.seeking_steps = SEEKING_STEPS
         self.repeated: set[tuple[str, ...]] = set()
         """Kernels that ran on another poison, too."""
         self.reporting: Reporting | None = None
@@ -136,11 +152,20 @@ class SourceCheck:
                 yield fake
             yield from self._close_conditions(compilation)
             yield from self._close_plan_sides(compilation)
-        if self.basis.emulator_check is not None:
-            self.seen.on_emulator = self.basis.emulator_check.result()
-            self.seen.results += self.seen.on_emulator.failed
-            yield from self.seen.on_emulator.failed
+        yield from self._await_emulator()
         yield self._report(compilation, *verdict_of(self.seen), whole_suite)
+
+    def _await_emulator(self) -> Iterator[CaseResult | StillChecking]:
+        """What the emulator finds of a source that a GPU has checked."""
+        if self.basis.emulator_check is None:
+            return
+        for verdict in self.basis.emulator_check.wait():
+            self.seen.on_emulator = verdict
+            if verdict is None:
+                yield StillChecking()
+            else:
+                self.seen.results += verdict.failed
+                yield from verdict.failed
 
     def run_part(self, part: int, parts: int) -> Iterator[CaseResult]:
         """The results of every so-many-th case of a whole pass, up to one that ends it."""
@@ -149,6 +174,7 @@ class SourceCheck:
         if not compilation.ok:
             return
         self._let_conditions_report(expressions)
+        self.seeking_steps //= parts
         for case in tried[part::parts]:
             result, _, _ = self._case(compilation, case)
             yield result
@@ -194,15 +220,13 @@ class SourceCheck:
             return  # The verdict does not depend on them any more.
         found: list[Case] = []
 
-        def probe(case: Case) -> bool:
-            took = self._takes_new_sides(case)
-            found.extend([case] if took else [])
-            return took
+        def probe(case: Case) -> Probed:
+            probed = self._takes_new_sides(case)
+            found.extend([case] if probed.took else [])
+            return probed
 
-        def probe_large(case: Case) -> bool:
-            before = self._noted
+        def probe_large(case: Case) -> None:
             large.extend(self._large_in_part(compilation, case))
-            return self._noted != before
 
         large: list[FullSizeResult] = []
         suite = tuple(self.seen.results)
@@ -273,7 +297,7 @@ class SourceCheck:
                 )
         return condition
 
-    def _takes_new_sides(self, case: Case) -> bool:
+    def _takes_new_sides(self, case: Case) -> Probed:
         """Runs a case with reporting conditions only, unchecked."""
         assert self.coverage is not None
         assert self.reporting is not None
@@ -281,14 +305,14 @@ class SourceCheck:
             inputs = self.basis.inputs.of(case)
             resolved = self._resolve(case, inputs)
             if isinstance(resolved, Refused):
-                return False
+                return Probed(took=False)
             run = run_case(
                 self.task, self.source, self.reporting.compilation, resolved, case, inputs,
                 self.basis.device, checked=False, counted=False,
             )  # fmt: skip
         except PlanError:
-            return False
-        return self.coverage.note(run.outcome.sides, case.id)
+            return Probed(took=False)
+        return Probed(self.coverage.note(run.outcome.sides, case.id), run.outcome.steps)
 
     def _let_conditions_report(self, expressions: tuple[str, ...]) -> None:
         compiler = self.basis.compiler
@@ -548,9 +572,14 @@ class SourceCheck:
             return True
         return any((bits == np.iinfo(bits.dtype).max).any() for bits in run.outputs.values())
 
-    def _may_take_sides(self, run: Run) -> bool:
-        """Whether a kernel of a run has conditions that have not gone both ways yet."""
-        return self.coverage is not None and self.coverage.may_take(run.kernels)
+    def _may_take_sides(self, case: Case, run: Run) -> bool:
+        """Whether a kernel of a run has conditions that have not gone both ways yet, and the case
+        is to be run for them: those of the source's own paths and sizes are, of others the first.
+        """
+        is_own = case.name.startswith((PATH_OF, NEAR))
+        if self.coverage is None or not (is_own or self.steps <= self.seeking_steps):
+            return False
+        return self.coverage.may_take(run.kernels)
 
     def _reruns(
         self,
@@ -603,7 +632,7 @@ class SourceCheck:
         if caution is not None:
             yield RerunDifference(caution.message, caution)
         found = None
-        if self._poison_may_hide(first) or self._may_take_sides(first):
+        if self._poison_may_hide(first) or self._may_take_sides(case, first):
             found = second_run(first, second, same, seed_of(self.source.text, case))
         if found is not None:
             yield found.unless(accepts)

@@ -21,6 +21,7 @@ from astra_tui.lab.check.combinations import (
     nearest_size,
     normal_inputs,
     offset_levels,
+    outside_range,
     random_of,
     row_levels,
     scalar_levels,
@@ -297,6 +298,9 @@ class _Suite:
     # -- values --------------------------------------------------------------------------------
 
     def _values(self) -> Iterator[Case]:
+        for level in outside_range(self.task):
+            why = "a number outside of the range that is drawn, of which the reference says more"
+            yield self._case(level.words, why, self.typical, values=level.values)
         floats = normal_inputs(self.task, self.dtype)
         if not floats:
             return

@@ -10,6 +10,7 @@ any machine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,6 +30,7 @@ from astra_tui.lab.conditions.flow import ControlFlowGraph
 from astra_tui.model.check import CONDITION_OF, Case, CaseResult, ConditionResult, ConditionStatus
 from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, Refused
+from astra_tui.model.launch.resolve import ResolvedLaunch
 from astra_tui.model.task import KernelTask, ValueKind, Values
 
 if TYPE_CHECKING:
@@ -38,6 +40,11 @@ if TYPE_CHECKING:
 MAX_PROBES = 200
 MAX_PROBED = 4 << 20
 """Cases that are tried for the open sides of one source, and the elements in all of them."""
+
+MAX_PROBE_STEPS = 8_000_000
+MAX_PROBE_THREADS = 8 << 20
+"""Steps of the emulator for all of these cases, and threads of one: of blocks of a thousand threads
+65,536 rows of 4 elements have took 80 s."""
 
 _CASE_COST = 1 << 13
 """Elements that take as long as what every case costs."""
@@ -63,8 +70,19 @@ _STEPS = (-1, 1, -2, 2, -8, 8, -16, 16, -64, 64, -128, 128)
 _PARTS = (15, 13, 11, 9, 8, 7, 5, 4, 2, 1, 24, 32)
 _SMALL_SHIFT, _SMALL_PADDING = 15, 64
 
-Probe = Callable[[Case], bool]
-"""Runs a case, and says whether it took a side that was open."""
+
+@dataclass(frozen=True)
+class Probed:
+    """What a run of a case showed."""
+
+    took: bool
+    """Whether it took a side that was open."""
+    steps: int = 0
+    """What an emulator spent on it."""
+
+
+Probe = Callable[[Case], Probed]
+"""Runs a case."""
 
 
 @dataclass
@@ -87,7 +105,7 @@ class Closing:
     coverage: Coverage
     suite: tuple[CaseResult, ...]
     probe: Probe
-    probe_large: Probe
+    probe_large: Callable[[Case], None]
     """The same at sizes that are too large for a case."""
     probes: int = 0
     large: int = 0
@@ -95,8 +113,10 @@ class Closing:
     found: list[Case] = field(default_factory=list)
     """The cases that took open sides."""
     elements: int = MAX_PROBED
-    kept_back: int = 0
-    """Of these, what is not to be used yet."""
+    emulated: int = MAX_PROBE_STEPS
+    """Steps that are left for cases."""
+    kept_back: float = 0.0
+    """The part of elements and steps that is not to be used yet."""
     steps: int = _SOLVER_BUDGET
     tried: dict[OpenSide, _Tried] = field(default_factory=dict)
     proved: dict[OpenSide, str] = field(default_factory=dict)
@@ -105,9 +125,9 @@ class Closing:
         """All sides that the suite left open, with what is known of each now."""
         left = self.coverage.open()
         self._try(self._with_marks, data_only=True)
-        self.kept_back = MAX_PROBED // 2  # Other sizes are to have their turn as well.
+        self.kept_back = 0.5  # Other sizes are to have their turn as well.
         self._try(self._with_other_values, data_only=True)
-        self.kept_back = 0
+        self.kept_back = 0.0
         for side in self.coverage.open():
             self._prove(side, thorough=False)
         self._try(self._with_other_sizes)
@@ -136,6 +156,8 @@ class Closing:
     def _what_was_tried(self, side: OpenSide) -> str:
         tried = self.tried.get(side, _Tried())
         text = f"{self.probes} cases made for open conditions did not lead there"
+        if self.emulated <= 0:
+            text += ", and the emulator's steps for more are spent"
         if tried.beyond:
             return f"{text}; {tried.beyond} may, which is too large for a case"
         return f"{text}; {tried.gave_up}" if tried.gave_up else text
@@ -153,7 +175,7 @@ class Closing:
                 for case in variants(base, kernel):
                     if not any(side.kernel == kernel for side in self._unsolved()):
                         break
-                    if kernel in self._kernels_of(case):
+                    if any(launch.kernel == kernel for launch in self._launched(case)):
                         self._probe(case)
 
     def _reads_data(self, side: OpenSide) -> bool:
@@ -169,17 +191,18 @@ class Closing:
 
     def _workload_of(self, kernel: str) -> Case | None:
         """The smallest workload that launches a kernel, for one that no case does."""
-        cases = [c for c in workload_cases(self.task) if kernel in self._kernels_of(c)]
+        workloads = workload_cases(self.task)
+        cases = [c for c in workloads if any(r.kernel == kernel for r in self._launched(c))]
         return min(cases, key=lambda c: self.task.elements(c.dims, c.dtype), default=None)
 
-    def _kernels_of(self, case: Case) -> set[str]:
-        """The kernels that a case launches; none where the plan refuses or fails."""
+    def _launched(self, case: Case) -> tuple[ResolvedLaunch, ...]:
+        """What a case launches; nothing where the plan refuses or fails."""
         try:
             scalars = scalars_of(self.task, case)
             resolved = resolve_case(self.task, self.source, case, scalars)
         except UserError:
-            return set()
-        return set() if isinstance(resolved, Refused) else {r.kernel for r in resolved.launches}
+            return ()
+        return () if isinstance(resolved, Refused) else resolved.launches
 
     def _with_other_sizes(self, base: Case, kernel: str) -> Iterator[Case]:
         """A case with the sizes of each other one, and with those that are compared with."""
@@ -268,13 +291,17 @@ class Closing:
         if case.outside_contract:
             return False
         cost = _CASE_COST + self.task.elements(case.dims, case.dtype)
-        if self.probes >= MAX_PROBES or cost > self.elements - self.kept_back:
+        if self.probes >= MAX_PROBES or cost > self.elements - self.kept_back * MAX_PROBED:
             return False
+        threads = sum(math.prod((*r.grid, *r.block)) for r in self._launched(case))
+        if threads > MAX_PROBE_THREADS or self.emulated <= self.kept_back * MAX_PROBE_STEPS:
+            return False
+        probed = self.probe(case)
         self.probes += 1
         self.elements -= cost
-        took = self.probe(case)
-        self.found += [case] if took else []
-        return took
+        self.emulated -= probed.steps
+        self.found += [case] if probed.took else []
+        return probed.took
 
     # -- the solver --------------------------------------------------------------------------------
 

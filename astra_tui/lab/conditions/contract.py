@@ -135,17 +135,29 @@ def launches_of(task: KernelTask, source: Source, kernel: CompiledKernel) -> lis
     found = []
     for dtype in task.dtypes:
         for launch in source.plan.launches():
-            model = _Model(task, source, dtype)
+            model = _Model(task, source, dtype, _settled(launch, kernel))
             if model.launch(launch, kernel):
                 found.append(model.launches(launch, kernel))
     return found
 
 
+def _settled(launch: Launch, kernel: CompiledKernel) -> dict[Expression, int]:
+    """The plan's expressions whose values a kernel's template arguments say, with these."""
+    pairs = zip(launch.template_args, _template_arguments(launch, kernel) or (), strict=False)
+    return {e: int(t) for e, t in pairs if not isinstance(e, Verbatim) and t.isdecimal()}
+
+
 class _Model:
-    def __init__(self, task: KernelTask, source: Source, dtype: DType):
+    def __init__(
+        self, task: KernelTask, source: Source, dtype: DType, settled: Mapping[Expression, int]
+    ):
         self.task = task
         self.source = source
         self.dtype = dtype
+        self.settled = settled
+        """Expressions of which the launch in question is for one value alone. Wherever the plan has
+        them they are numbers: quotients by a number are far easier than such by an unknown.
+        """
         self.facts: list[Any] = []
         self.guards: list[Any] = []
         self.lets: dict[str, Expression] = {}
@@ -222,11 +234,8 @@ class _Model:
 
     def launch(self, launch: Launch, kernel: CompiledKernel) -> bool:
         """Takes the way to a launch; whether it can be one of this kernel."""
-        name, _, rest = kernel.expression.partition("<")
-        if name.strip() != launch.kernel:
-            return False
-        given = _split_arguments(rest[:-1]) if rest else []
-        if len(given) != len(launch.template_args):
+        given = _template_arguments(launch, kernel)
+        if given is None:
             return False
         for argument, text in zip(launch.template_args, given, strict=True):
             if isinstance(argument, Verbatim):
@@ -247,7 +256,7 @@ class _Model:
             if text in ("true", "false"):
                 self.facts.append(self.truth(argument) == z3.BoolVal(text == "true"))
             else:
-                self.facts.append(self.number(argument).term == int(text))
+                self.facts.append(self._computed(argument).term == int(text))
         self._take_way_to(launch)
         return True
 
@@ -439,6 +448,11 @@ class _Model:
 
     def number(self, expression: Expression) -> Number:
         """A whole number of the plan or the contract."""
+        value = self.settled.get(expression)
+        return self._computed(expression) if value is None else _constant(value)
+
+    def _computed(self, expression: Expression) -> Number:
+        """A number by its parts, whatever the launch in question says of it."""
         match expression:
             case Integer(value=value):
                 return _constant(value)
@@ -609,6 +623,16 @@ def _larger(a: Number, b: Number) -> Number:
 def _either(condition: Any, a: Number, b: Number) -> Number:
     term = z3.If(condition, a.term, b.term)
     return _narrowed(Number(term, min(a.low, b.low), max(a.high, b.high)))
+
+
+def _template_arguments(launch: Launch, kernel: CompiledKernel) -> list[str] | None:
+    """What a kernel has for a launch's template arguments, as C++ writes it; None where it is
+    another kernel than the launch names.
+    """
+    name, _, rest = kernel.expression.partition("<")
+    given = _split_arguments(rest[:-1]) if rest else []
+    is_same = name.strip() == launch.kernel and len(given) == len(launch.template_args)
+    return given if is_same else None
 
 
 def _split_arguments(text: str) -> list[str]:

@@ -33,7 +33,7 @@ from astra_tui.model.task.task import (
 )
 from astra_tui.model.task.upstream import load_upstream
 from astra_tui.model.task_folders import list_tasks
-from astra_tui.model.values import Distinct, ValueKind, Values
+from astra_tui.model.values import Distinct, ValueKind, Values, finite_number
 
 MAX_FILE_BYTES = 1 << 20
 MAX_SIZE = 1 << 31
@@ -238,7 +238,7 @@ class _Loader:
         floating = dtype is None or dtype.is_float
         special = entry.strings("special", [])
         for value in special:
-            if value not in _SPECIAL:
+            if value not in _SPECIAL and finite_number(value) is None:
                 entry.fail(f"unknown special value '{value}'", "special", nearest(value, _SPECIAL))
         types = (dtype,) if dtype is not None else dtypes
         _check_held(entry, "special", special, types)
@@ -253,6 +253,9 @@ class _Loader:
             entry.fail("only an argument that is read alone can be stable", "stable")
         values = self._values(entry, "values", _default_values(dtype), types)
         _check_rows(entry, values, types, limit, special)
+        if set(special) - _SPECIAL and not (floating and values.kind is ValueKind.UNIFORM):
+            text = "only a uniform input of floats has numbers outside of its range"
+            entry.fail(text, "special", "others may hold any number as it is")
         if role is not ArgumentRole.OUT and (
             values.low_text or values.high_text or values.distinct or values.apart
         ):
@@ -281,12 +284,17 @@ class _Loader:
                 low, high = dtype.integer_range
                 if not value.is_integer() or not low <= value <= high:
                     entry.fail(f"{value:g} is no {dtype.value}", "choices")
+        between = entry.numbers("between", [])
+        are_ends = len(between) == 2 and -math.inf < between[0] < between[1] < math.inf
+        if between and not (dtype.is_float and are_ends):
+            entry.fail("is a lower and a higher number, of a floating-point scalar", "between")
         return Argument(
             name=name,
             role=role,
             about=entry.take("about", str, ""),
             dtype=dtype,
             choices=choices,
+            between=(between[0], between[1]) if between else None,
         )
 
     def _values(self, table: Table, key: str, default: Values, dtypes: tuple[DType, ...]) -> Values:

@@ -24,7 +24,7 @@ from astra_tui.model.launch.expression_parser import parse_expression
 from astra_tui.model.launch.scope import Bindings, Scope, TensorType
 from astra_tui.model.task.placement import Placement, attempts, placed
 from astra_tui.model.task.upstream import Upstream
-from astra_tui.model.values import Distinct, ValueKind, Values
+from astra_tui.model.values import Distinct, ValueKind, Values, finite_number
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -45,8 +45,9 @@ class Argument:
 
     `dtype` None means the workload's element type `T`. A scalar has no shape; its `choices` are
     the numbers that the checks pass. `limit` is the largest magnitude that has to work, `special`
-    the non-finite values whose result the reference defines. A `strided` tensor may have rows
-    that lie further apart than they are long.
+    the values apart from those that are drawn whose result the reference defines: non-finite ones,
+    and of an input that is drawn from a range, numbers outside of it. A `strided` tensor
+    may have rows that lie further apart than they are long.
     """
 
     name: str
@@ -62,15 +63,20 @@ class Argument:
     """Whether it is complete long before a call (weights): a launch with `pdl=` may read it at
     once."""
     choices: tuple[float, ...] = ()
+    between: tuple[float, float] | None = None
+    """Of a floating-point scalar: the ends between which one more is drawn, where these are not the
+    least and the largest of its choices."""
 
     def allows(self, number: float) -> bool:
         """Whether an element of a floating-point input may be a number.
 
-        It is within the limit, and within the range of an input that is drawn from one.
+        It is within the limit, and within the range of an input that is drawn from one, or one
+        that is defined outside of it.
         """
         match self.values.kind:
             case ValueKind.UNIFORM:
                 in_range = self.values.low <= number <= self.values.high
+                in_range |= number in map(finite_number, self.special)
             case kind:
                 in_range = not kind.is_of_rows
         return in_range and (self.limit is None or abs(number) <= self.limit)
