@@ -53,16 +53,22 @@ def test_floor_suite_has_every_kind_of_case(tasks: dict[str, KernelTask], name: 
         assert all(c.why for c in cases.values())
 
 
-def test_without_a_limit_no_case_claims_to_reach_it(
-    tmp_path: Path, tasks: dict[str, KernelTask]
-) -> None:
+def changed_silu(tmp_path: Path, tasks: dict[str, KernelTask], old: str, new: str) -> KernelTask:
+    """silu_and_mul with another text in its task.toml."""
     folder = tmp_path / "silu_and_mul"
     shutil.copytree(tasks["silu_and_mul"].folder, folder)
     file = folder / "task.toml"
     text = file.read_text(encoding="utf-8")
-    assert "limit = 60000.0" in text
-    file.write_text(text.replace("limit = 60000.0", ""), encoding="utf-8")
-    cases = {c.name: c for c in build_suite(load_task(folder))}
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    return load_task(folder)
+
+
+def test_without_a_limit_no_case_claims_to_reach_it(
+    tmp_path: Path, tasks: dict[str, KernelTask]
+) -> None:
+    task = changed_silu(tmp_path, tasks, "limit = 60000.0", "")
+    cases = {c.name: c for c in build_suite(task)}
     assert "outliers" not in cases
     assert "no argument a limit" in cases["huge values"].why
 
@@ -125,14 +131,9 @@ def test_inputs_are_what_the_case_says(tasks: dict[str, KernelTask], name: str) 
 def test_numbers_outside_of_a_range_are_tried_alone_and_where_values_meet(
     tmp_path: Path, tasks: dict[str, KernelTask]
 ) -> None:
-    folder = tmp_path / "silu_and_mul"
-    shutil.copytree(tasks["silu_and_mul"].folder, folder)
-    file = folder / "task.toml"
-    text = file.read_text(encoding="utf-8")
+    special = 'special = ["nan", "inf", "-inf"]'
     ranged = 'values = { kind = "uniform", low = 0.5, high = 2.0 }\nspecial = ["0", "-3.5"]'
-    assert 'special = ["nan", "inf", "-inf"]' in text
-    file.write_text(text.replace('special = ["nan", "inf", "-inf"]', ranged), encoding="utf-8")
-    task = load_task(folder)
+    task = changed_silu(tmp_path, tasks, special, ranged)
     (argument,) = (a for a in task.tensors if a.special)
     cases = {c.id: c for c in build_suite(task)}
     for dtype in task.dtypes:

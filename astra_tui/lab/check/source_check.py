@@ -226,7 +226,7 @@ class SourceCheck:
             return probed
 
         def probe_large(case: Case) -> None:
-            large.extend(self._large_in_part(compilation, case))
+            large.extend(self._made_at_full_size(compilation, case))
 
         large: list[FullSizeResult] = []
         suite = tuple(self.seen.results)
@@ -241,8 +241,8 @@ class SourceCheck:
             self.seen.results.append(result)
             yield result
 
-    def _large_in_part(self, compilation: Compilation, case: Case) -> Iterator[FullSizeResult]:
-        """What becomes of sizes made for an open side that are too large for a case."""
+    def _made_at_full_size(self, compilation: Compilation, case: Case) -> Iterator[FullSizeResult]:
+        """A case made for an open side that is too large to run whole, as a workload is checked."""
         device = self.basis.device
         attributes = device.attributes
         compiled = {kernel.expression for kernel in compilation.kernels}

@@ -3,9 +3,9 @@
 First the values that the suite has elsewhere are tried on launches of the kernel in question,
 numbers that the kernel compares with, and in integers of inputs those that scalars may be. For what
 is left a solver is asked for sizes, scalars and layouts within the contract; that it finds none is
-a proof, and what it finds becomes a case, or where it is too large for one, is looked at in part as
-workloads are. All limits are counts of the solver's own steps, so that the answer is the same on
-any machine.
+a proof, and what it finds becomes a case, or where it is too large for one, is checked as workloads
+are at their own sizes. All limits are counts of the solver's own steps, so that the answer is the
+same on any machine.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CASE_COST = 1 << 13
 
 _FEW_ELEMENTS = 1 << 12
 
-MAX_LARGE = 4
+MAX_LARGE_PROBES = 4
 """Sizes too large for a case that are tried for one source, each in about a second."""
 
 MAX_LARGE_ELEMENTS = 1 << 30
@@ -106,9 +106,9 @@ class Closing:
     suite: tuple[CaseResult, ...]
     probe: Probe
     probe_large: Callable[[Case], None]
-    """The same at sizes that are too large for a case."""
+    """Checks a case that is too large to run whole, and notes the sides that it took."""
     probes: int = 0
-    large: int = 0
+    large_probes: int = 0
     """How often each was asked."""
     found: list[Case] = field(default_factory=list)
     """The cases that took open sides."""
@@ -394,8 +394,8 @@ class Closing:
 
     def _probe_large(self, case: Case) -> None:
         elements = self.task.elements(case.dims, case.dtype)
-        if self.large < MAX_LARGE and elements <= MAX_LARGE_ELEMENTS:
-            self.large += 1
+        if self.large_probes < MAX_LARGE_PROBES and elements <= MAX_LARGE_ELEMENTS:
+            self.large_probes += 1
             self.probe_large(case)
 
     def _of_device(self, launch: Launches) -> list[Any]:
