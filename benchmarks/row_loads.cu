@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-enum Load { REGISTERS, NO_L1, ASYNC, ASYNC_L2 };
+enum Load { REGISTERS, STREAMED, L2_ONLY, NO_L1, ASYNC };
 enum Residual { AT_ONCE, AFTER_ALL, LAST };
-const char* const LOADS[] = {"registers", "registers, no L1", "cp.async.ca", "cp.async.cg"};
+const char* const LOADS[] = {"registers", "__ldcs", "__ldcg", "L1::no_allocate", "cp.async.ca"};
 const char* const RESIDUALS[] = {"at once", "after all loads", "with the result"};
 
 struct alignas(16) Pack {
@@ -31,21 +31,21 @@ struct alignas(16) Pack {
 
 template <int LOAD>
 __device__ __forceinline__ Pack load(const Pack* from) {
-  if (LOAD != NO_L1) return *from;
+  if (LOAD == REGISTERS) return *from;
   union {
     uint4 bits;
     Pack pack;
   } r;
-  asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+  if (LOAD == STREAMED) r.bits = __ldcs((const uint4*)from);
+  if (LOAD == L2_ONLY) r.bits = __ldcg((const uint4*)from);
+  if (LOAD == NO_L1) asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(r.bits.x), "=r"(r.bits.y), "=r"(r.bits.z), "=r"(r.bits.w) : "l"(from));
   return r.pack;
 }
 
-template <int LOAD>
 __device__ __forceinline__ void copy(Pack* to, const Pack* from) {
   const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
-  if (LOAD == ASYNC) asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
-  else asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
 }
 
 // THREADS a row, ROWS a block, TURNS packs a thread; EARLY says whether weights are loaded before
@@ -69,10 +69,10 @@ __global__ void __launch_bounds__(THREADS* ROWS)
   }
   if (EARLY) EACH(w[k] = row_w[i];)
   cudaGridDependencySynchronize();
-  if (LOAD >= ASYNC) {
+  if (LOAD == ASYNC) {
     Pack* kept = rows + own * 2 * packs;
-    EACH(copy<LOAD>(kept + i, row_x + i);)
-    EACH(copy<LOAD>(kept + packs + i, row_r + i);)
+    EACH(copy(kept + i, row_x + i);)
+    EACH(copy(kept + packs + i, row_r + i);)
     asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory");
     EACH(a[k] = kept[i]; b[k] = kept[packs + i];)
   } else {
@@ -114,7 +114,7 @@ void add(int d) {
   char name[160];
   snprintf(name, sizeof name, "%d threads a row, %d rows a block, %s, residual %s, weights %s", THREADS,
            ROWS, LOADS[LOAD], RESIDUALS[RESIDUAL], EARLY ? "early" : "late");
-  const int bytes = LOAD >= ASYNC ? ROWS * d * 4 : 0;
+  const int bytes = LOAD == ASYNC ? ROWS * d * 4 : 0;
   versions.push_back({(const void*)norm<THREADS, ROWS, TURNS, LOAD, RESIDUAL, EARLY>, name,
                       THREADS * ROWS, ROWS, bytes, d, 0});
 }
@@ -131,9 +131,10 @@ void add_of_load(int d) {
 template <int THREADS, int ROWS, int TURNS>
 void add_all(int d) {
   add_of_load<THREADS, ROWS, TURNS, REGISTERS>(d);
+  add_of_load<THREADS, ROWS, TURNS, STREAMED>(d);
+  add_of_load<THREADS, ROWS, TURNS, L2_ONLY>(d);
   add_of_load<THREADS, ROWS, TURNS, NO_L1>(d);
   add_of_load<THREADS, ROWS, TURNS, ASYNC>(d);
-  add_of_load<THREADS, ROWS, TURNS, ASYNC_L2>(d);
 }
 
 #define CHECK(call) \
@@ -210,7 +211,7 @@ void add_cubin(char** words) {
 }
 
 int main(int count, char** words) {
-  add_all<32, 4, 16>(4096), add_all<64, 2, 8>(4096), add_all<64, 4, 8>(4096), add_all<128, 1, 4>(4096);
+  add_all<64, 1, 8>(4096), add_all<64, 2, 8>(4096), add_all<128, 1, 4>(4096);
   add_all<128, 2, 4>(4096), add_all<256, 1, 2>(4096), add_all<512, 1, 1>(4096);
   add_all<128, 1, 8>(8192), add_all<256, 1, 4>(8192), add_all<1024, 1, 1>(8192);
   add_all<352, 1, 4>(11008), add_all<704, 1, 2>(11008);
