@@ -82,6 +82,23 @@ def test_a_tenth_of_the_trials_reaches_99_percent() -> None:
         assert best / min(rule_us(one.workload, s, modelled=False) for s in few) < 0.99
 
 
+def test_what_other_workloads_measured_keeps_no_first_choice_away() -> None:
+    """Few threads a row let many rows run at once, and are slow where there are few rows."""
+    predicted = {trial: 10.0 + trial / 20 for trial in range(8)}
+    few, many = (Candidates(w, predicted) for w in ("few rows", "many rows"))
+    asked: dict[str, list[int]] = {"few rows": [], "many rows": []}
+
+    class Waves:
+        def of(self, workload: str, trials: Sequence[int]) -> Mapping[int, float | None]:
+            asked[workload] += trials
+            best = {"few rows": trials[-1], "many rows": 0}[workload]
+            return {t: 10.0 if t == best else 12.0 if t == 0 else 11.0 for t in trials}
+
+    found = search([few, many], [(t / 7,) for t in range(8)], Waves())
+    assert {workload: trials[0] for workload, trials in asked.items()} == dict.fromkeys(asked, 0)
+    assert found[1].best == 0
+
+
 def test_a_search_is_deterministic() -> None:
     first, second = (search(CANDIDATES, WHERE, RuleTimes()) for _ in range(2))
     assert first == second

@@ -3,7 +3,8 @@
 The logarithm of a trial's time is taken to be the device model's, an offset of the workload, and a
 smooth function of the settings that workloads share in part (a Gaussian process, mostly a sum over
 dimensions). Trials are chosen by expected improvement until a tenth of them is measured, or nothing
-is to be expected of the rest.
+is to be expected of the rest. The first of each workload is the device model's own choice: whether
+all rows run at once is a matter of one workload, and what others measured says nothing of it.
 What is measured may be a GPU or a recorded sweep (`Times`).
 """
 
@@ -21,7 +22,7 @@ from astra_tui.gpu.timing.intervals import Floats
 
 SHARE = 0.1
 """Of all trials of a workload: so many are measured at most."""
-LEAST_TRIALS = 3
+LEAST_TRIALS = 5
 LEAST_GAIN = 0.001
 """A workload is done when no trial is expected to be faster than its best by more than this."""
 BATCH = 3
@@ -230,13 +231,18 @@ class _Model:
         while left and len(rows) < count:
             known = {**self.known, **rows}
             gains = self._gains(workload, left, known)
-            at = int(np.argmax(gains))
+            at = int(np.argmax(gains)) if tried or rows else self._predicted_first(workload, left)
             first = float(gains[at]) if not rows else first
             trial = left.pop(at)
             mean, _ = self._posterior(workload, [trial], known)
             predicted = math.log(self.candidates[workload].predicted_us[trial])
             rows[workload, trial] = float(mean[0]) - predicted
         return rows, first
+
+    def _predicted_first(self, workload: int, trials: Sequence[int]) -> int:
+        """The place of the trial that the device model ranks first."""
+        predicted = self.candidates[workload].predicted_us
+        return min(range(len(trials)), key=lambda at: predicted[trials[at]])
 
     def _gains(self, workload: int, trials: Sequence[int], known: Mapping[_Row, float]) -> Floats:
         """Expected improvement on the best time, in logarithms; before there is one, the order of

@@ -35,6 +35,7 @@ from astra_tui.playbook.launching import (
 )
 from astra_tui.playbook.loops import Loop, halves, loops_of
 from astra_tui.playbook.thread_count import MAX_THREADS, why_count_matters
+from astra_tui.playbook.turns import whole_warps
 
 _WARP = 32
 
@@ -137,7 +138,7 @@ def _shrunk(kernel: Function, launch: Launch) -> _Fitted:
         raise _Unsuitable(f"line {line_of(halving.node)}: a reduction over the whole block")
     if size.value == 32:
         raise _Unsuitable(f"line {launch.place.line}: the block is a single warp")
-    warps = _whole_warps(_longest(kernel, launch))
+    warps = whole_warps(_longest(kernel, launch))
     return _Fitted(replace(launch, block=(Call("min", (size, warps)),)), ())
 
 
@@ -158,8 +159,8 @@ def _grown(
         raise _Unsuitable(f"line {line_of(kernel.node)}: its bounds on blocks were chosen already")
     most, rows = Integer(MAX_THREADS), reduce(lambda a, b: Binary("*", a, b), launch.grid)
     turns = Call("ceil_div", (Call("max", (longest, Integer(1))), most))
-    equal = _let("equal", _whole_warps(Call("ceil_div", (longest, turns))), taken)
-    half = _let("half", _whole_warps(Call("ceil_div", (longest, Integer(2)))), taken)
+    equal = _let("equal", whole_warps(Call("ceil_div", (longest, turns))), taken)
+    half = _let("half", whole_warps(Call("ceil_div", (longest, Integer(2)))), taken)
     room = Binary("*", Name("sm_count"), Name("max_threads_per_sm"))
     conditions: list[Expression] = [
         Compare(longest, (("<=", most),)),
@@ -202,12 +203,6 @@ def is_bounded(kernel: Function) -> bool:
     """Whether a kernel says how large its blocks may be."""
     head = text_of(kernel.node)[: kernel.body.start_byte - kernel.node.start_byte]
     return "__launch_bounds__" in head
-
-
-def _whole_warps(threads: Expression) -> Expression:
-    """At least one warp; as `max(ceil_div(threads, 32) * 32, 32)`."""
-    warps = Binary("*", Call("ceil_div", (threads, Integer(32))), Integer(32))
-    return Call("max", (warps, Integer(32)))
 
 
 def _fixed_size(launch: Launch) -> Integer:

@@ -21,7 +21,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.model.launch import Launch, Let
-from astra_tui.model.launch.expression import Expression, Name
+from astra_tui.model.launch.expression import Call, Expression, Integer, Name
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit, remove_statement
@@ -31,13 +31,14 @@ from astra_tui.playbook.kernel_text import KernelText, specialised
 from astra_tui.playbook.launching import (
     Unsuitable,
     first_suitable,
+    multiple_of_warp,
     plan_value,
     with_branch,
 )
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves.batch_loads import with_batched_loads
 from astra_tui.playbook.moves.fit_block import bounded, is_bounded
-from astra_tui.playbook.turns import in_place_of, turns_of, unrolled, within
+from astra_tui.playbook.turns import in_place_of, turns_of, unrolled, whole_warps, within
 
 _MOST = 4
 """A pack of 16 bytes is up to eight floats: four turns of them are 32 registers."""
@@ -89,7 +90,8 @@ class RowInRegisters:
             evidence=evidence_of(evidence.counters, nodes, Counter.WARP_INSTRUCTIONS),
             change=f"{lines_text(nodes)}: registers. The number of turns becomes a "
             f"template argument, so that the loops unroll; rows of more than {most.value} "
-            "turns keep the old kernel. All turns load before the first of them computes.",
+            "turns keep the old kernel. All turns load before the first of them computes, and "
+            "where the plan computes the block, it has the threads that equal turns need.",
             prediction=Prediction(*self.gain, Counter.WARP_INSTRUCTIONS, 1.0),
             risk=Risk.MEDIUM,
             places=places_of([loop.node for loop in row.loops]),
@@ -202,16 +204,22 @@ def _rewrite(source: KernelText, row: _Row, bound: Expression, most: int) -> str
     count, turn = fresh_name("TURNS", taken), fresh_name("turn", taken)
     name = fresh_name(f"{row.kernel.name}_kept", taken)
     held = fresh_name(f"{row.array.name}_kept", taken)
-    let = Let(fresh_name("turns", taken), turns_of(bound, row.launch.block[0], most))
+    threads = row.launch.block[0]
+    let = Let(fresh_name("turns", taken), turns_of(bound, threads, most))
+    lets = [let]
+    if not isinstance(threads, Integer) and multiple_of_warp(threads, source.plan):
+        # The last of the turns has as many threads at work as the others.
+        even = whole_warps(Call("ceil_div", (bound, Name(let.name))))
+        lets.append(Let(fresh_name("threads", taken), even))
     launch = replace(
         row.launch,
         kernel=name,
         template_args=(*row.launch.template_args, Name(let.name)),
+        block=(Name(lets[-1].name),) if len(lets) > 1 else row.launch.block,
         shared_bytes=None,
     )
-    plan = with_branch(
-        source.plan, row.launch, launch, within(bound, row.launch.block[0], most), (let,)
-    )
+    condition = within(bound, threads, most)
+    plan = with_branch(source.plan, row.launch, launch, condition, tuple(lets))
     first = row.places[0]
     size = f"[{first.count}]" if first.count else ""
     declared = f"{first.element} {held}[{count}]{size};"
