@@ -41,7 +41,9 @@ from astra_tui.playbook.thread_count import BLOCKS, MAX_THREADS, launch_bound, w
 SWITCHES = ("early_loads", "overlap_launches", "trigger_early", "cache_hints")
 """Moves whose gain depends on shape and device alone: a sweep tries a source with and without."""
 
-PACK_BYTES = (8, 16, 32, 64)
+PACK_BYTES = (8, 16, 32)
+"""64 took at least 9 % more than the best on each of twelve workloads
+(benchmarks/results/gpu_tuning.json)."""
 UNROLL = (1, 2, 4)
 """1 leaves a loop as it is."""
 _LEAST_BLOCK = 64
