@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from astra_tui.cuda_source.syntax import text_of
 from astra_tui.lab.check.runner import select_cases
+from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.explain.sass.nvdisasm import find_nvdisasm
+from astra_tui.model.sass import SassKernel
 from astra_tui.model.task import KernelTask
 from astra_tui.model.team_protocol import Brief
 from astra_tui.model.verdict import Profile
 from astra_tui.playbook import Evidence, KernelText, NotApplicable, Proposal
+from astra_tui.playbook.accesses import accesses_in, unknown_accesses
+from astra_tui.playbook.moves.early_loads import EarlyLoads
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.trigger_early import TriggerEarly
 from astra_tui.playbook.waiting import TRIGGER, WAIT
 from tests.conftest import CheckerOf
+from tests.explain.helpers import kernel_from_source
 from tests.playbook.path import GPU, require_pass
 
 PLAN = "k<T> grid=tokens block=128 args=(x, residual, weight, d)"
@@ -169,6 +176,69 @@ def test_a_gpu_that_cannot_overlap_launches_is_named(
     answer = OverlapLaunches().propose(KernelText.read(text), evidence)
     assert isinstance(answer, Proposal) is able
     assert able or (isinstance(answer, NotApplicable) and arch in answer.reason)
+
+
+LATE = f"""  __shared__ float s[1];
+  const T* row = weight + 4;
+  {WAIT}();
+  s[0] = d;
+  __syncthreads();
+#pragma unroll
+  for (int turn = 0; turn < 4; ++turn) {{
+    const int i = threadIdx.x + turn * blockDim.x;
+    if (i < d) {{
+      const T w = LOAD;
+      if (s[0] > 2.0f) residual[i] = w;
+    }}
+  }}"""
+ABOVE_LATE = """#include <cuda_fp16.h>
+template <int N> struct alignas(4 * N) Pack {
+  float value[N];
+};
+"""
+
+
+def _late(load: str) -> KernelText:
+    text = source(LATE.replace("LOAD", load), f"{PLAN} pdl=true", ABOVE_LATE)
+    return KernelText.read(text.text.replace("const T* weight", "const T* __restrict__ weight"))
+
+
+def _loads_before_the_wait(kernel: SassKernel) -> int:
+    names = [i.name for i in kernel.instructions]
+    before = names[: names.index("ACQBULK")]
+    return sum(name.partition(".")[0] in ("LD", "LDG") for name in before)
+
+
+@pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvdisasm")
+@pytest.mark.parametrize(
+    ("load", "of", "loads"),
+    [
+        ("weight[i]", "float", 4),
+        ("__ldg(&weight[i])", "float", 4),
+        ("row[i]", "__half", 4),
+        ("row[i]", "Pack<2>", 4),
+        ("row[i]", "Pack<4>", 4),
+        ("row[i]", "Pack<16>", 16),
+    ],
+)
+def test_machine_code_asks_for_weights_before_it_waits(
+    load: str, of: str, loads: int, evidence: Evidence, compiler: Compiler
+) -> None:
+    answer = EarlyLoads().propose(_late(load), evidence)
+    assert isinstance(answer, Proposal), answer
+    kernel = kernel_from_source(answer.source, f"k<{of}>", compiler)
+    assert _loads_before_the_wait(kernel) == loads
+
+
+def test_moves_still_read_a_kernel_with_early_loads(evidence: Evidence) -> None:
+    answer = EarlyLoads().propose(_late("row[i]"), evidence)
+    assert isinstance(answer, Proposal), answer
+    text = KernelText.read(answer.source)
+    (kernel,) = text.kernels
+    assert not unknown_accesses(kernel.body, kernel)
+    (load,) = (a for a in accesses_in(kernel.body, kernel) if text_of(a.node) == "row_now[i]")
+    assert (load.root.name, load.element, load.is_store) == ("weight", "T", False)
+    assert isinstance(TriggerEarly().propose(text, evidence), Proposal)
 
 
 def test_the_trigger_moves_behind_the_wait(evidence: Evidence) -> None:

@@ -9,6 +9,7 @@ from tree_sitter import Node
 from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function, Variable, variables_of
 from astra_tui.cuda_source.syntax import (
+    called_name,
     contains,
     field,
     identifiers_in,
@@ -27,6 +28,7 @@ from astra_tui.playbook.edits import (
     indented,
     indented_lines,
     insert_above,
+    rewritten,
 )
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
@@ -86,8 +88,9 @@ class EarlyLoads:
             "have asked for at the start, and wait for it a second time",
             evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS, Counter.REQUESTS),
             change=f"{lines_text(nodes)}: loaded into registers before the first loop, where the "
-            "launches before need not have written it even before the wait for them. It costs "
-            "registers for as long as the block reduces.",
+            "launches before need not have written it even before the wait for them, by pointers "
+            "that keep the compiler from moving such loads below it. It costs registers for as "
+            "long as the block reduces.",
             prediction=Prediction(*self.gain, Counter.SECTORS, 1.0),
             risk=Risk.MEDIUM,
             places=places_of([late.loop.node for late in found]),
@@ -159,25 +162,50 @@ def _rewrite(
     name = fresh_name(f"{text_of(late.load.pointer)}_early", taken)
     turn, bound = late.loop.name, text_of(late.loop.bound)
     data, declaration = source.data, late.declared.declaration
+    anchor = _first_access(late.kernel)
+    waits, is_stable = bool(calls_of(anchor, WAIT)), _is_stable(source, late, stable)
+    load = text_of(late.load.node)
+    pinned: list[str] = []
+    if waits and is_stable:
+        pinned, load = _pinned(data, late, taken)
     old = dedented(data, declaration, text_of(declaration))
-    new = f"{name}[{turn}] = {text_of(late.load.node)};"
+    new = f"{name}[{turn}] = {load};"
     body = "\n".join(late.needs.lines)
     assert body.count(old) == 1
     lines = [
+        *pinned,
         f"{late.load.element} {name}[{bound}];",
         "#pragma unroll",
         f"for (int {turn} = 0; {turn} < {bound}; ++{turn}) {{",
         indented_lines(body.replace(old, new).split("\n")),
         "}",
     ]
-    anchor = _first_access(late.kernel)
-    waits = bool(calls_of(anchor, WAIT))
     text = indented("\n".join(lines), indentation(data, anchor))
-    if waits and not _is_stable(source, late, stable):
+    if waits and not is_stable:
         placed = Edit(anchor.end_byte, anchor.end_byte, f"\n{text}")
     else:
         placed = insert_above(data, anchor, text.lstrip())
     return [placed, put(field(late.declared.declarator, "value"), f"{name}[{turn}]")]
+
+
+def _pinned(data: bytes, late: _Late, taken: set[str]) -> tuple[list[str], str]:
+    """A pointer by which a load stays above a wait, and the load by it.
+
+    Through a pointer to const that is __restrict__, and by __ldg, loads read what nothing writes,
+    so that the compiler is free to move them below the wait.
+    """
+    load = late.load
+    variable = late.kernel.lookup(text_of(load.pointer), load.pointer)
+    assert variable is not None
+    name = fresh_name(f"{variable.name}_now", taken)
+    lines = [
+        "// The compiler does not know where this points, and so keeps its loads above the wait.",
+        f"const {variable.type}* {name} = {variable.name};",
+        f'asm("" : "+l"({name}));',
+    ]
+    if load.node.type == "call_expression" and called_name(load.node) == "__ldg":
+        return lines, f"{name}[{text_of(load.index)}]"
+    return lines, rewritten(data, load.node, [put(load.pointer, name)])
 
 
 def _is_stable(source: KernelText, late: _Late, stable: frozenset[str]) -> bool:
