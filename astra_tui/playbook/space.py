@@ -38,8 +38,11 @@ from astra_tui.playbook.moves import all_moves
 from astra_tui.playbook.propose import propose
 from astra_tui.playbook.thread_count import BLOCKS, MAX_THREADS, launch_bound, why_count_matters
 
-SWITCHES = ("early_loads", "overlap_launches", "trigger_early", "cache_hints")
-"""Moves whose gain depends on shape and device alone: a sweep tries a source with and without."""
+SWITCHES = ("overlap_launches", "early_loads", "trigger_early", "cache_hints")
+"""Moves whose gain depends on shape and device alone: a sweep tries a source with and without.
+
+In the order in which they are made: loads stay above a wait only where it is there before them.
+"""
 
 PACK_BYTES = (8, 16, 32)
 """64 took at least 9 % more than the best on each of twelve workloads
@@ -137,9 +140,8 @@ def space_of(source: str, evidence: Evidence) -> Space:
     text = KernelText.read(source)
     launched = launched_kernels(evidence.task, text.plan)
     text = _with_blocks(_with_packs(text), launched)
-    switches = [
-        m for m in all_moves() if m.name in SWITCHES and _switches(m, text, evidence, launched)
-    ]
+    moves = {m.name: m for m in all_moves()}
+    switches = [m for m in map(moves.get, SWITCHES) if m and _switches(m, text, evidence, launched)]
     return Space(text, evidence, launched, tuple(switches))
 
 

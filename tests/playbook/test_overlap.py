@@ -17,6 +17,7 @@ from astra_tui.playbook.accesses import accesses_in, unknown_accesses
 from astra_tui.playbook.moves.early_loads import EarlyLoads
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.trigger_early import TriggerEarly
+from astra_tui.playbook.space import space_of
 from astra_tui.playbook.waiting import TRIGGER, WAIT
 from tests.conftest import CheckerOf
 from tests.explain.helpers import kernel_from_source
@@ -239,6 +240,15 @@ def test_moves_still_read_a_kernel_with_early_loads(evidence: Evidence) -> None:
     (load,) = (a for a in accesses_in(kernel.body, kernel) if text_of(a.node) == "row_now[i]")
     assert (load.root.name, load.element, load.is_store) == ("weight", "T", False)
     assert isinstance(TriggerEarly().propose(text, evidence), Proposal)
+
+
+def test_a_sweep_waits_first_so_that_early_loads_stay_above(evidence: Evidence) -> None:
+    body = _late("row[i]").text.replace(f"  {WAIT}();\n", "").replace(" pdl=true", "")
+    space = space_of(body, evidence)
+    assert [d.name for d in space.dimensions][:2] == ["overlap_launches", "early_loads"]
+    early = next(s for s in space.settings() if s["overlap_launches"] and s["early_loads"])
+    text = space.source(early)
+    assert text.index('asm("" : "+l"(row_now));') < text.index(f"{WAIT}();")
 
 
 def test_the_trigger_moves_behind_the_wait(evidence: Evidence) -> None:

@@ -404,7 +404,7 @@ def test_what_a_sweep_had_among_its_choices_needs_no_round(tasks: dict[str, Kern
     text = task.tuned_file.read_text()
     new, known = brief(task, text), replace_dataclass(brief(task, text), swept=text)
     before, after = (asyncio.run(PlaybookTeam().plan(b, 9, lambda _: None)) for b in (new, known))
-    moves = {"combined", "flat_grid", "overlap_launches", "flush_exp"}
+    moves = {"combined", "flat_grid", "overlap_launches", "flush_exp", "cache_hints"}
     assert {d.plan.move for d in before.plans} == moves
     assert {d.plan.move for d in after.plans} == {"combined", "flat_grid", "flush_exp"}
     reason = "the sweep of this source had it among its choices"

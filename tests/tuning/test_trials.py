@@ -32,8 +32,11 @@ def space(task: KernelTask) -> Space:
 @pytest.mark.parametrize(
     ("name", "dimensions"),
     [
-        ("silu_and_mul", ["overlap_launches", "unroll", "threads", "pack_bytes"]),
-        ("fused_add_rmsnorm", ["overlap_launches", "unroll", "threads_2", "pack_bytes"]),
+        ("silu_and_mul", ["overlap_launches", "cache_hints", "unroll", "threads", "pack_bytes"]),
+        (
+            "fused_add_rmsnorm",
+            ["overlap_launches", "cache_hints", "unroll", "threads_2", "pack_bytes"],
+        ),
         ("merge_attn_states_lse", ["overlap_launches", "threads", "pack_bytes"]),
     ],
 )
@@ -92,7 +95,7 @@ def test_trials_are_compiled_and_those_that_do_the_same_are_one(
 ) -> None:
     task = tasks["silu_and_mul"]
     found = space(task)
-    wanted = [(0, 1, 1024, 16), (0, 1, 512, 16), (0, 1, 64, 8), (0, 4, 1024, 16)]
+    wanted = [(0, 0, 1, 1024, 16), (0, 0, 1, 512, 16), (0, 0, 1, 64, 8), (0, 0, 4, 1024, 16)]
     names = [d.name for d in found.dimensions]
     settings = [dict(zip(names, values, strict=True)) for values in wanted]
     sources = [found.source(s) for s in settings]
