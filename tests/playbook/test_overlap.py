@@ -231,6 +231,50 @@ def test_machine_code_asks_for_weights_before_it_waits(
     assert _loads_before_the_wait(kernel) == loads
 
 
+READS_BELOW = f"""  __shared__ float s[32];
+  float sum = 0.0f;
+  {WAIT}();
+  float kept[1];
+#pragma unroll
+  for (int turn = 0; turn < 1; ++turn) {{
+    const int i = threadIdx.x + turn * blockDim.x;
+    if (i < d) kept[turn] = residual[blockIdx.x * d + i];
+  }}
+#pragma unroll
+  for (int turn = 0; turn < 1; ++turn) {{
+    const int i = threadIdx.x + turn * blockDim.x;
+    if (i < d) sum += kept[turn];
+  }}
+  s[threadIdx.x / 32] = sum;
+  __syncthreads();
+#pragma unroll
+  for (int turn = 0; turn < 1; ++turn) {{
+    const int i = threadIdx.x + turn * blockDim.x;
+    if (i < d) {{
+      const T w = weight[i];
+      x[blockIdx.x * d + i] = kept[turn] * w * s[0];
+    }}
+  }}"""
+
+
+@pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvdisasm")
+def test_machine_code_asks_for_what_others_write_after_it_has_waited(
+    evidence: Evidence, compiler: Compiler
+) -> None:
+    text = source(READS_BELOW, f"{PLAN} pdl=true").text
+    for name in ("T* x", "T* residual", "const T* weight"):
+        text = text.replace(name, name.replace("* ", "* __restrict__ "))
+    answer = EarlyLoads().propose(KernelText.read(text), evidence)
+    assert isinstance(answer, Proposal), answer
+    held = 'asm("" : "+l"(residual));'
+    assert answer.source.index(f"{WAIT}();") < answer.source.index(held)
+    moved, kept = (
+        _loads_before_the_wait(kernel_from_source(one, "k<float>", compiler))
+        for one in (answer.source.replace(held, ""), answer.source)
+    )
+    assert moved >= kept == 1, "the first is what the compiler does on its own"
+
+
 def test_moves_still_read_a_kernel_with_early_loads(evidence: Evidence) -> None:
     answer = EarlyLoads().propose(_late("row[i]"), evidence)
     assert isinstance(answer, Proposal), answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -81,6 +82,8 @@ class EarlyLoads:
         stable = frozenset(a.name for a in evidence.task.args.values() if a.stable)
         taken = source.names()
         edits = [e for late in found for e in _rewrite(source, late, stable, taken)]
+        for kernel in dict.fromkeys(late.kernel for late in found):
+            edits += _held_below(source, kernel, stable)
         nodes = [late.load.node for late in found]
         plan = Plan(
             title="Load before anything else",
@@ -201,13 +204,52 @@ def _pinned(data: bytes, late: _Late, taken: set[str]) -> tuple[list[str], str]:
     lines = [
         "// The compiler does not know where this points, and so keeps its loads above the wait.",
         f"const {variable.type}* {name} = {variable.name};",
-        f'asm("" : "+l"({name}));',
+        _hidden(name),
     ]
     if load.node.type == "call_expression" and called_name(load.node) == "__ldg":
         return lines, f"{name}[{text_of(load.index)}]"
     return lines, rewritten(data, load.node, [put(load.pointer, name)])
 
 
+def _held_below(source: KernelText, kernel: Function, stable: frozenset[str]) -> Iterator[Edit]:
+    """Keeps loads of what launches before may write below the wait, where others stand above it.
+
+    What a kernel only reads loads as if nothing wrote it, and such loads were moved above the wait,
+    to those of the same condition (ptxas 13.0, RMSNormQuantKernel of FlashInfer).
+    """
+    wait = _first_access(kernel)
+    if not calls_of(wait, WAIT):
+        return
+    accesses = list(accesses_in(kernel.body, kernel))
+    stored = [a.root for a in accesses if a.is_store]
+    names: dict[str, None] = {}
+    for access in (a for a in accesses if a.is_load and not a.root.is_array):
+        if _is_stable_buffer(source, kernel, access.root, stable):
+            continue
+        if any(may_alias(source, kernel, access.root, root) for root in stored):
+            continue
+        pointer = kernel.lookup(text_of(access.pointer), access.pointer)
+        early = pointer is not None and pointer.declaration.end_byte <= wait.start_byte
+        held = pointer if pointer is not None and early else access.root
+        if held.is_parameter or early:
+            names[held.name] = None
+    if names:
+        lines = ["// And by these its loads stay below it.", *map(_hidden, names)]
+        text = indented("\n".join(lines), indentation(source.data, wait))
+        yield Edit(wait.end_byte, wait.end_byte, f"\n{text}")
+
+
+def _hidden(name: str) -> str:
+    """Code after which the compiler does not know where a pointer points."""
+    return f'asm("" : "+l"({name}));'
+
+
 def _is_stable(source: KernelText, late: _Late, stable: frozenset[str]) -> bool:
-    passed = source.passed(late.kernel, late.load.root)
+    return _is_stable_buffer(source, late.kernel, late.load.root, stable)
+
+
+def _is_stable_buffer(
+    source: KernelText, kernel: Function, root: Variable, stable: frozenset[str]
+) -> bool:
+    passed = source.passed(kernel, root)
     return bool(passed) and all(isinstance(e, Name) and e.id in stable for e in passed)
