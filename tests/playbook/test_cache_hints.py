@@ -77,6 +77,14 @@ def test_packs_that_are_stored_later_by_their_thread_are_streamed(evidence: Evid
     assert text.index("load_once(const E*") < text.index("// Twice a pack.\ntemplate")
 
 
+def test_packs_are_streamed_as_wide_accesses_writes_them(evidence: Evidence) -> None:
+    text = PACKED.replace("P* row_x = reinterpret_cast<P*>(x + (long long)blockIdx.x * d);", "")
+    row = "x[(long long)blockIdx.x * d + i * N]"
+    text = text.replace("= row_x[i];", f"= *reinterpret_cast<const P*>(&{row});")
+    text = text.replace("row_x[i] = kept;", f"*reinterpret_cast<P*>(&{row}) = kept;")
+    assert f"load_once(reinterpret_cast<const P*>(&{row}))" in hinted(text, evidence)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

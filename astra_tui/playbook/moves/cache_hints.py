@@ -197,8 +197,9 @@ def _are_loaded_once(accesses: list[Access]) -> bool:
     return _places(stores) <= _places(loads) and all(a.node.start_byte > last for a in stores)
 
 
-def _places(accesses: list[Access]) -> set[str]:
-    return {text_of(a.node) for a in accesses}
+def _places(accesses: list[Access]) -> set[tuple[str, str, str]]:
+    """Where accesses are, in the words of the source."""
+    return {(text_of(a.pointer), text_of(a.index), a.element) for a in accesses}
 
 
 def _can_hint(
