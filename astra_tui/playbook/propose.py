@@ -22,14 +22,14 @@ from astra_tui.model.verdict import Outcome
 from astra_tui.playbook.api import WORKLOADS, Evidence, Move, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, OverlappingEdits, apply
 from astra_tui.playbook.edits import replace as replace_node
-from astra_tui.playbook.included import BroughtIn, CannotBring, bring_in
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import launched_kernels, lets_of, resolved_on_workloads
 from astra_tui.playbook.moves import BY_TIME, FOR_SLOW, all_moves
 from astra_tui.playbook.moves.combined import LESS_EXACT, Combined
 from astra_tui.playbook.moves.merge import Merge
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
-from astra_tui.playbook.written_out import written_out
+from astra_tui.playbook.shipped.included import BroughtIn, CannotBring, bring_in
+from astra_tui.playbook.shipped.written_out import written_out
 
 Runs = tuple[tuple[object, ...], ...]
 """What a source runs on each workload of its task: equal parts do the same."""

@@ -25,10 +25,10 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.team_protocol import Brief, Tried
 from astra_tui.model.verdict import Outcome, Profile, WorkloadProfile
 from astra_tui.playbook import Evidence, Proposal, propose_all
-from astra_tui.playbook.included import BroughtIn, CannotBring, bring_in
 from astra_tui.playbook.moves.combined import Combined
 from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.playbook.propose import propose_as_set
+from astra_tui.playbook.shipped.included import BroughtIn, CannotBring, bring_in
 from tests.conftest import OracleHere
 from tests.playbook.path import GPU
 from tests.upstream_task import BASELINE, LIBRARY, OWN, upstream_task

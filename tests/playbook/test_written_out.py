@@ -20,11 +20,11 @@ from astra_tui.model.check import CheckReport, CheckVerdict
 from astra_tui.model.dtypes import DType
 from astra_tui.model.task import KernelTask, find_task, load_task, upstream_files
 from astra_tui.playbook import Evidence, Proposal, propose_all
-from astra_tui.playbook.included import BroughtIn, bring_in
 from astra_tui.playbook.moves.combined import Combined
 from astra_tui.playbook.propose import propose_as_set
-from astra_tui.playbook.vector_types import Way, vector_functions
-from astra_tui.playbook.written_out import written_out
+from astra_tui.playbook.shipped.included import BroughtIn, bring_in
+from astra_tui.playbook.shipped.vector_types import Way, vector_functions
+from astra_tui.playbook.shipped.written_out import written_out
 from tests.conftest import OracleHere
 from tests.playbook.path import GPU, require_pass
 

@@ -42,7 +42,6 @@ from astra_tui.model.launch.expression import (
 )
 from astra_tui.model.launch.plan import Verbatim
 from astra_tui.playbook.accesses import pointer_in
-from astra_tui.playbook.called import with_calls_written_out
 from astra_tui.playbook.edits import (
     Edit,
     OverlappingEdits,
@@ -53,13 +52,14 @@ from astra_tui.playbook.edits import (
     rewritten,
 )
 from astra_tui.playbook.edits import replace as put
-from astra_tui.playbook.folding import folded
-from astra_tui.playbook.from_zero import from_zero
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.loops import Loop, loops_of
-from astra_tui.playbook.staging import without_staging
-from astra_tui.playbook.type_constants import with_type_constants
-from astra_tui.playbook.vector_types import Way, vector_functions
+from astra_tui.playbook.shipped.called import with_calls_written_out
+from astra_tui.playbook.shipped.folding import folded
+from astra_tui.playbook.shipped.from_zero import from_zero
+from astra_tui.playbook.shipped.staging import without_staging
+from astra_tui.playbook.shipped.type_constants import with_type_constants
+from astra_tui.playbook.shipped.vector_types import Way, vector_functions
 from astra_tui.playbook.waiting import TRIGGER, WAIT
 
 _WARP = 32
