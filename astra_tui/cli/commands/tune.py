@@ -50,7 +50,8 @@ _SHARE = 0.1
         metavar="SHARE",
         type=float,
         default=_SHARE,
-        help="share of the trials that is timed (default: 0.1; 1: the full sweep)",
+        help="share of the trials that is timed (default: 0.1, at least 5 of each workload; "
+        "1: the full sweep)",
     ),
     WORKLOADS,
     GPU,
