@@ -346,6 +346,12 @@ def template_values(function: Function, launch: Launch) -> Mapping[str, Expressi
     return {name: given for (_, name, _), given in pairs if not isinstance(given, Verbatim)}
 
 
+def whole_warps(threads: Expression) -> Expression:
+    """At least one warp; as `max(ceil_div(threads, 32) * 32, 32)`."""
+    warps = Binary("*", Call("ceil_div", (threads, Integer(32))), Integer(32))
+    return Call("max", (warps, Integer(32)))
+
+
 def multiple_of_warp(expression: Expression, plan: LaunchPlan) -> bool:
     """Whether a block size is a multiple of 32 whatever the case, as far as can be seen."""
     match expression:

@@ -12,7 +12,6 @@ from astra_tui.cuda_source.indices import IndexReader, Polynomial
 from astra_tui.cuda_source.syntax import LOOPS, ancestors, bare, contains, of_type, text_of
 from astra_tui.model.launch.expression import (
     Binary,
-    Call,
     Compare,
     Conditional,
     Expression,
@@ -54,12 +53,6 @@ def within(elements: Expression, threads: Expression, turns: int) -> Expression:
     if isinstance(threads, Integer):
         most = Integer(turns * threads.value)
     return Compare(elements, (("<=", most),))
-
-
-def whole_warps(threads: Expression) -> Expression:
-    """At least one warp; as `max(ceil_div(threads, 32) * 32, 32)`."""
-    warps = Binary("*", Call("ceil_div", (threads, Integer(32))), Integer(32))
-    return Call("max", (warps, Integer(32)))
 
 
 def unrolled(

@@ -272,7 +272,27 @@ def test_machine_code_asks_for_what_others_write_after_it_has_waited(
         _loads_before_the_wait(kernel_from_source(one, "k<float>", compiler))
         for one in (answer.source.replace(held, ""), answer.source)
     )
-    assert moved >= kept == 1, "the first is what the compiler does on its own"
+    assert kept == 1
+    if moved == 1:
+        pytest.skip("this compiler moves no load of this kernel by itself")
+
+
+def test_a_const_pointer_is_not_hidden(evidence: Evidence, compiler: Compiler) -> None:
+    text = source(READS_BELOW, f"{PLAN} pdl=true").text.replace(
+        "T* residual", "const T* const residual"
+    )
+    answer = EarlyLoads().propose(KernelText.read(text), evidence)
+    assert isinstance(answer, Proposal), answer
+    assert "(residual)" not in answer.source
+    assert compiler.compile(answer.source, ("k<float>",)).ok
+
+
+def test_loads_that_wait_hold_nothing(evidence: Evidence) -> None:
+    """A load of what launches before may write stays below the wait, and so does the rest."""
+    text = source(READS_BELOW.replace("weight[i]", "residual[i]"), f"{PLAN} pdl=true").text
+    answer = EarlyLoads().propose(KernelText.read(text), evidence)
+    assert isinstance(answer, Proposal), answer
+    assert "asm(" not in answer.source
 
 
 def test_moves_still_read_a_kernel_with_early_loads(evidence: Evidence) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -39,6 +40,9 @@ from astra_tui.playbook.loops import Loop
 from astra_tui.playbook.slicing import NotSliced, Slice
 from astra_tui.playbook.turns import declared_loads, fixed_loops
 from astra_tui.playbook.waiting import WAIT, calls_of
+
+_CONST_POINTER = re.compile(r"\*\s*const\b")
+"""Of a pointer that is const itself: no assembly can have it as its result."""
 
 
 class _Unsuitable(Exception):
@@ -82,7 +86,7 @@ class EarlyLoads:
         stable = frozenset(a.name for a in evidence.task.args.values() if a.stable)
         taken = source.names()
         edits = [e for late in found for e in _rewrite(source, late, stable, taken)]
-        for kernel in dict.fromkeys(late.kernel for late in found):
+        for kernel in dict.fromkeys(x.kernel for x in found if _is_stable(source, x, stable)):
             edits += _held_below(source, kernel, stable)
         nodes = [late.load.node for late in found]
         plan = Plan(
@@ -92,8 +96,8 @@ class EarlyLoads:
             evidence=evidence_of(evidence.counters, nodes, Counter.SECTORS, Counter.REQUESTS),
             change=f"{lines_text(nodes)}: loaded into registers before the first loop, where the "
             "launches before need not have written it even before the wait for them, by pointers "
-            "that keep the compiler from moving such loads below it. It costs registers for as "
-            "long as the block reduces.",
+            "that keep the compiler from moving such loads below it, and others above it. It costs "
+            "registers for as long as the block reduces.",
             prediction=Prediction(*self.gain, Counter.SECTORS, 1.0),
             risk=Risk.MEDIUM,
             places=places_of([late.loop.node for late in found]),
@@ -231,7 +235,7 @@ def _held_below(source: KernelText, kernel: Function, stable: frozenset[str]) ->
         pointer = kernel.lookup(text_of(access.pointer), access.pointer)
         early = pointer is not None and pointer.declaration.end_byte <= wait.start_byte
         held = pointer if pointer is not None and early else access.root
-        if held.is_parameter or early:
+        if (held.is_parameter or early) and not _CONST_POINTER.search(text_of(held.declaration)):
             names[held.name] = None
     if names:
         lines = ["// And by these its loads stay below it.", *map(_hidden, names)]

@@ -32,10 +32,10 @@ from astra_tui.playbook.launching import (
     multiple_of_warp,
     plan_value,
     values_on_workloads,
+    whole_warps,
 )
 from astra_tui.playbook.loops import Loop, halves, loops_of
 from astra_tui.playbook.thread_count import MAX_THREADS, why_count_matters
-from astra_tui.playbook.turns import whole_warps
 
 _WARP = 32
 

@@ -33,12 +33,13 @@ from astra_tui.playbook.launching import (
     first_suitable,
     multiple_of_warp,
     plan_value,
+    whole_warps,
     with_branch,
 )
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves.batch_loads import with_batched_loads
 from astra_tui.playbook.moves.fit_block import bounded, is_bounded
-from astra_tui.playbook.turns import in_place_of, turns_of, unrolled, whole_warps, within
+from astra_tui.playbook.turns import in_place_of, turns_of, unrolled, within
 
 _MOST = 4
 """A pack of 16 bytes is up to eight floats: four turns of them are 32 registers."""
@@ -199,27 +200,38 @@ def _parsed(place: _Place) -> Node:
     return field(bare(field(bare(parts[1]), "left")), "right")
 
 
+def _even_block(
+    source: KernelText, row: _Row, bound: Expression, turns: Let, taken: set[str]
+) -> tuple[tuple[Let, ...], tuple[Expression, ...]]:
+    """A block that has as many threads at work in the last of the turns as in the others, with
+    what declares it; a number stays as it is.
+    """
+    (threads,) = row.launch.block
+    if isinstance(threads, Integer) or not multiple_of_warp(threads, source.plan):
+        return (), row.launch.block
+    even = whole_warps(Call("ceil_div", (bound, Name(turns.name))))
+    let = Let(fresh_name("threads", taken), even)
+    return (let,), (Name(let.name),)
+
+
 def _rewrite(source: KernelText, row: _Row, bound: Expression, most: int) -> str:
     taken = source.names()
     count, turn = fresh_name("TURNS", taken), fresh_name("turn", taken)
     name = fresh_name(f"{row.kernel.name}_kept", taken)
     held = fresh_name(f"{row.array.name}_kept", taken)
     threads = row.launch.block[0]
-    let = Let(fresh_name("turns", taken), turns_of(bound, threads, most))
-    lets = [let]
-    if not isinstance(threads, Integer) and multiple_of_warp(threads, source.plan):
-        # The last of the turns has as many threads at work as the others.
-        even = whole_warps(Call("ceil_div", (bound, Name(let.name))))
-        lets.append(Let(fresh_name("threads", taken), even))
+    turns = Let(fresh_name("turns", taken), turns_of(bound, threads, most))
+    lets, block = _even_block(source, row, bound, turns, taken)
     launch = replace(
         row.launch,
         kernel=name,
-        template_args=(*row.launch.template_args, Name(let.name)),
-        block=(Name(lets[-1].name),) if len(lets) > 1 else row.launch.block,
+        template_args=(*row.launch.template_args, Name(turns.name)),
+        block=block,
         shared_bytes=None,
     )
-    condition = within(bound, threads, most)
-    plan = with_branch(source.plan, row.launch, launch, condition, tuple(lets))
+    plan = with_branch(
+        source.plan, row.launch, launch, within(bound, threads, most), (turns, *lets)
+    )
     first = row.places[0]
     size = f"[{first.count}]" if first.count else ""
     declared = f"{first.element} {held}[{count}]{size};"
