@@ -617,18 +617,44 @@ def test_cases_for_open_conditions_end_with_the_steps_that_they_may_take(
     silu: Path, compiler: Compiler
 ) -> None:
     """However dear each is; and none has more threads than a case may, whatever it would show."""
-    task, text = load_task(silu), (silu / "tuned.cu").read_text()
-    text = text.replace(UP, "    if (gate == 12345.0f && gridDim.x % 3 > 1) return;\n" + UP, 1)
+    edit = (UP, "    if (gate == 12345.0f && gridDim.x % 3 > 1) return;\n" + UP)
+    probed, closed = closed_without_a_hit(silu, compiler, edit, "all shifted by 1")
+    assert len(probed) == MAX_PROBE_STEPS // 1_000_000
+    assert any("steps for more are spent" in c.why for c in closed)
+    for _, launches in probed:
+        threads = sum(math.prod((*r.grid, *r.block)) for r in launches)
+        assert threads <= MAX_PROBE_THREADS
+
+
+def test_large_cases_have_sizes_that_the_solver_does_not_rule_out(
+    silu: Path, compiler: Compiler
+) -> None:
+    """Each takes longer to run than the solver for its sizes, and all have one budget."""
+    edit = (BEGIN, BEGIN + '  if (d % 64 == 16) asm volatile("");\n')
+    probed, _ = closed_without_a_hit(silu, compiler, edit, "typical")
+    large = [c.dims for c, _ in probed if c.dims["tokens"] * c.dims["d"] > 1 << 13]
+    assert large
+    assert all(dims["d"] % 64 == 16 for dims in large)
+
+
+def closed_without_a_hit(
+    folder: Path, compiler: Compiler, edit: tuple[str, str], name: str
+) -> tuple[list[tuple[Case, tuple[ResolvedLaunch, ...]]], tuple[ConditionResult, ...]]:
+    """The cases made for what the cases of a name leave open, each of which costs a million steps
+    and takes no side; with what is said of the sides.
+    """
+    task = load_task(folder)
+    text = (folder / "tuned.cu").read_text().replace(*edit, 1)
     source = read_source(task, text, "k.cu")
-    cases = [c for c in build_suite(task) if c.name == "all shifted by 1"]
+    cases = [c for c in build_suite(task) if c.name == name]
     (launch, *_) = resolved_launches(task, source, cases[0])
     reporting = compile_reporting(compiler, text, (launch.kernel,))
     assert reporting is not None
     results = tuple(CaseResult(c, CaseOutcome.PASSED, kernels=(launch.kernel,)) for c in cases)
-    probed: list[Case] = []
+    probed: list[tuple[Case, tuple[ResolvedLaunch, ...]]] = []
 
     def probe(case: Case) -> Probed:
-        probed.append(case)
+        probed.append((case, resolved_launches(task, source, case)))
         return Probed(took=False, steps=1_000_000)
 
     coverage, inputs = Coverage(reporting.source), draw_inputs(task, cases[0])
@@ -636,13 +662,8 @@ def test_cases_for_open_conditions_end_with_the_steps_that_they_may_take(
     assert isinstance(resolved, ResolvedPlan)
     parts = task, source, reporting.compilation, resolved, cases[0], inputs, Emulator()
     coverage.note(run_case(*parts).outcome.sides, cases[0].id)
-    closed = Closing(task, source, reporting, coverage, results, probe, probe).close()
-    assert len(probed) == MAX_PROBE_STEPS // 1_000_000
-    assert any("steps for more are spent" in c.why for c in closed)
-    for case in probed:
-        launches = resolved_launches(task, source, case)
-        threads = sum(math.prod((*r.grid, *r.block)) for r in launches)
-        assert threads <= MAX_PROBE_THREADS
+    closing = Closing(task, source, reporting, coverage, results, probe, lambda case: None)
+    return probed, closing.close()
 
 
 def resolved_launches(task: KernelTask, source: Source, case: Case) -> tuple[ResolvedLaunch, ...]:

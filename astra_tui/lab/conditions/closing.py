@@ -64,6 +64,10 @@ _SOLVER_BUDGET = 4_000_000
 _SOLVER_STEPS = 250_000
 """Steps of the solver: for one source, and for one question. A million take about a second."""
 
+_SIZE_STEPS = 20_000
+_MAX_SIZES = 200
+"""Steps of a question about one size, some 20 ms, and how many are asked for one source."""
+
 _MODELS = 3
 _MAX_NUMBERS = 6
 _STEPS = (-1, 1, -2, 2, -8, 8, -16, 16, -64, 64, -128, 128)
@@ -110,6 +114,8 @@ class Closing:
     probes: int = 0
     large_probes: int = 0
     """How often each was asked."""
+    asked: int = 0
+    """Sizes that the solver was asked about."""
     found: list[Case] = field(default_factory=list)
     """The cases that took open sides."""
     elements: int = MAX_PROBED
@@ -175,8 +181,27 @@ class Closing:
                 for case in variants(base, kernel):
                     if not any(side.kernel == kernel for side in self._unsolved()):
                         break
-                    if any(launch.kernel == kernel for launch in self._launched(case)):
+                    launched = any(launch.kernel == kernel for launch in self._launched(case))
+                    if launched and self._may_lead(case, kernel):
                         self._probe(case)
+
+    def _may_lead(self, case: Case, kernel: str) -> bool:
+        """Whether a case may take an open side of a kernel: what takes longer to run than the
+        solver needs for its sizes is asked about first, where no data take part.
+        """
+        if self.task.elements(case.dims, case.dtype) <= _CASE_COST:
+            return True
+        sides = [s for s in self._unsolved() if s.kernel == kernel]
+        return any(self._reads_data(s) or self._may_take(s, case) for s in sides)
+
+    def _may_take(self, side: OpenSide, case: Case) -> bool:
+        for query, launch in self._queries(side) or ():
+            if launch.dtype is case.dtype and self.asked < _MAX_SIZES:
+                self.asked += 1
+                sizes = launch.at_sizes(case.dims, "")
+                if not query.is_refuted_with(_SIZE_STEPS, sizes):
+                    return True
+        return self.asked >= _MAX_SIZES
 
     def _reads_data(self, side: OpenSide) -> bool:
         queries = self._queries(side)

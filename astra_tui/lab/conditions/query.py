@@ -65,6 +65,10 @@ class Query:
     ) -> bool:
         return bool(_solver(steps(), [*facts, z3.Or(*ways)]).check() == z3.unsat)
 
+    def is_refuted_with(self, steps: int, more: list[Any]) -> bool:
+        """Whether it takes few steps to see that nothing leads there where more holds."""
+        return bool(self.solver(steps, more).check() == z3.unsat)
+
     def solver(self, steps: int, more: list[Any]) -> z3.Solver:
         """A solver whose solutions take the side, as far as the terms know."""
         return _solver(steps, [*self.facts.all, z3.Or(*self.ways), *more])
