@@ -49,8 +49,10 @@ PACK_BYTES = (8, 16, 32)
 (benchmarks/results/gpu_tuning.json)."""
 UNROLL = (1, 2, 4)
 """1 leaves a loop as it is."""
+RESIDENT = (0, 1024)
+"""Threads for which a multiprocessor is to have registers; 0 leaves that to the compiler."""
 _LEAST_BLOCK = 64
-_BLOCK, _PACK = "threads", "pack_bytes"
+_BLOCK, _PACK, _RESIDENT = "threads", "pack_bytes", "resident_threads"
 
 Settings = Mapping[str, int]
 """A choice for each dimension."""
@@ -86,6 +88,9 @@ class Space:
         if _loops(self.base, self.launched):
             meaning = "copies of the body of a loop over the threads' elements"
             found.append(Dimension("unroll", meaning, UNROLL, 1))
+        if any(_swept_bounds(self.base, self.base.plan)):
+            meaning = "threads for which a multiprocessor has registers at least"
+            found.append(Dimension(_RESIDENT, meaning, RESIDENT, 0))
         found += [
             Dimension(tune.name, "a constant of the launch plan", tune.choices, tune.value)
             for tune in self.base.plan.tunes
@@ -129,7 +134,7 @@ class Space:
             for d in text.plan.declarations
         )
         plan = replace(text.plan, declarations=declarations)
-        return text.changed(list(_bounds(text, plan)), plan)
+        return text.changed(list(_bounds(text, plan, settings.get(_RESIDENT, 0))), plan)
 
 
 def space_of(source: str, evidence: Evidence) -> Space:
@@ -293,9 +298,19 @@ def _integers(expression: Expression) -> set[int]:
     return found
 
 
-def _bounds(text: KernelText, plan: LaunchPlan) -> Iterator[Edit]:
+def _bounds(text: KernelText, plan: LaunchPlan, resident: int) -> Iterator[Edit]:
     """Launch bounds that follow a swept block: those of a larger one would keep registers from
-    threads that take more of a row each.
+    threads that take more of a row each. They ask for as many blocks as have `resident` threads.
+    """
+    for bound, number, block in _swept_bounds(text, plan):
+        blocks = resident // block
+        if block < number or blocks > 1:
+            yield put(bound, f"{block}, {blocks}" if blocks > 1 else str(block))
+
+
+def _swept_bounds(text: KernelText, plan: LaunchPlan) -> Iterator[tuple[Node, int, int]]:
+    """The numbers of threads in launch bounds of kernels whose blocks come from one swept constant
+    of no more threads, each with its value and that of the constant.
     """
     swept = {
         d.name: d.value for d in plan.declarations
@@ -303,12 +318,13 @@ def _bounds(text: KernelText, plan: LaunchPlan) -> Iterator[Edit]:
     }  # fmt: skip
     for kernel in text.kernels:
         bound = next(of_type(kernel.node, "launch_bounds"), None)
-        number = bound and integer_of(named(bound)[0])
+        given = named(bound) if bound else []
+        number = integer_of(given[0]) if len(given) == 1 else None
         sizes = [e for launch in text.launches_of(kernel) for e in launch.block]
         sizes += [e for size in sizes for e in lets_of((size,), plan).values()]
         found = {swept[n] for e in sizes for n in names_in(e) if n in swept}
-        if bound and number and len(found) == 1 and min(found) < number:
-            yield put(named(bound)[0], str(found.pop()))
+        if number and len(found) == 1 and min(found) <= number:
+            yield given[0], number, found.pop()
 
 
 def _fresh(text: KernelText, plan: LaunchPlan, name: str) -> str:

@@ -81,8 +81,33 @@ def test_launch_bounds_follow_a_swept_block(
     assert _spilled(task, compiler, wide[0]) > 0 == _spilled(task, compiler, wide[1])
 
 
+def test_registers_are_bounded_so_that_more_blocks_run_at_once(
+    tasks: dict[str, KernelTask], compiler: Compiler
+) -> None:
+    """A sweep knows a bound that changes what is resident from one that changes nothing."""
+    task = tasks["fused_add_rmsnorm"]
+    evidence = Evidence(task, device="cuda:0", arch="sm_90a")
+    (first, *_), _ = propose_all(task.baseline_file.read_text(encoding="utf-8"), evidence)
+    found = space_of(first.source, evidence)
+    own = found.settings()[0]
+    (name,) = (n for n in own if n.startswith("threads"))
+    sources = [
+        found.source({**own, "early_loads": 1, name: block, "resident_threads": resident})
+        for block in (128, 1024) for resident in (0, 1024)
+    ]  # fmt: skip
+    assert [_bounds(s)[-1] for s in sources] == ["128", "128, 8", "1024", "1024"]
+    trials = tuple(compile_trials(task, DEVICE_ATTRIBUTES, sources, lambda: compiler, 1))
+    works = [trial.works["1024x4096"] for trial in trials]
+    resident = [launch.resident for work in works for launch in work.launches]
+    assert resident[0] < 8 == resident[1]
+    assert works[0].identity != works[1].identity
+    assert works[2].identity == works[3].identity
+    few, many = (launch.code for work in works[:2] for launch in work.launches)
+    assert few.instructions <= many.instructions < 1.05 * few.instructions, "next to no spills"
+
+
 def _bounds(text: str) -> list[str]:
-    return re.findall(r"__launch_bounds__\((\d+)\)", text)
+    return re.findall(r"__launch_bounds__\((.*?)\)", text)
 
 
 def _spilled(task: KernelTask, compiler: Compiler, text: str) -> int:

@@ -23,6 +23,7 @@ from astra_tui.gpu.timing.intervals import Floats
 SHARE = 0.1
 """Of all trials of a workload: so many are measured at most."""
 LEAST_TRIALS = 5
+"""So many are measured on a workload that has them, however few a tenth are."""
 LEAST_GAIN = 0.001
 """A workload is done when no trial is expected to be faster than its best by more than this."""
 BATCH = 3

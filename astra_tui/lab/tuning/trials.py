@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from math import prod
 
+from msgspec.structs import replace
+
 from astra_tui.emulator.ptx.inline import inline_calls
 from astra_tui.emulator.ptx.module import PtxError
 from astra_tui.emulator.ptx.parser import parse_ptx
@@ -79,7 +81,7 @@ def _works(
             launches = tuple(codes.work(kernel) for kernel in version.kernels)
         except (UserError, UnknownArchitecture):
             continue
-        what = "|".join(f"{codes.hashes[k.symbol]} {_geometry(k)}" for k in version.kernels)
+        what = "|".join(codes.identity(kernel) for kernel in version.kernels)
         found[name] = TrialWork(content_hash(what), launches)
     return found
 
@@ -112,11 +114,10 @@ class _Codes:
         self._arch = compiled.compilation.arch
         self._resources = {k.symbol: k.resources for k in compiled.compilation.kernels}
         self._codes = {symbol: code_of(function) for symbol, function in functions.items()}
-        self.hashes = {
+        self._hashes = {
             symbol: content_hash("\n".join(i.text for i in function.instructions))
             for symbol, function in functions.items()
         }
-        """Of the instructions, without their lines."""
 
     def work(self, kernel: Kernel) -> LaunchWork:
         """One launch of a kernel."""
@@ -124,7 +125,17 @@ class _Codes:
         threads = prod(kernel.block)
         shared = needs.static_shared + kernel.shared_bytes
         resident = resident_blocks(self._arch, threads, needs.registers, shared)
-        return LaunchWork(self._codes[kernel.symbol], prod(kernel.grid), threads, resident)
+        code = self._codes[kernel.symbol]
+        spilled = (needs.spill_stores + needs.spill_loads) // 4  # PTX has none of them.
+        code = replace(code, instructions=code.instructions + spilled)
+        return LaunchWork(code, prod(kernel.grid), threads, resident)
+
+    def identity(self, kernel: Kernel) -> str:
+        """What tells one launch from another: instructions without their lines, what the compiler
+        gave them, and geometry.
+        """
+        needs = self._resources[kernel.symbol]
+        return f"{self._hashes[kernel.symbol]} {needs} {_geometry(kernel)}"
 
 
 def _geometry(kernel: Kernel) -> str:
