@@ -229,9 +229,10 @@ def _swept_block(text: KernelText, kernel: Function) -> LaunchPlan:
     }
     kernels = [k for k in text.kernels if k.name in together]
     choices = _block_choices(kernels, size)
-    if len(choices) < 2 or any(size in _integers(e) for e in _conditions(plan)):
-        return plan
     name = Name(_fresh(text, plan, _BLOCK))
+    conditions = {e: _with_rounded_up(e, size, name) for e in _conditions(plan)}
+    if len(choices) < 2 or any(size in _integers(e) for e in conditions.values()):
+        return plan
 
     def named(expression: Expression) -> Expression:
         def change(part: Expression) -> Expression:
@@ -250,7 +251,22 @@ def _swept_block(text: KernelText, kernel: Function) -> LaunchPlan:
         for d in plan.declarations
     )
     tune = Tune(name.id, size, choices)
-    return replace(plan, declarations=(tune, *declared)).with_launches(changed)
+    plan = replace(plan, declarations=(tune, *declared)).with_launches(changed)
+    return plan.with_conditions(lambda condition: conditions[condition])
+
+
+def _with_rounded_up(condition: Expression, size: int, name: Name) -> Expression:
+    """A condition in which a name stands for a block that a sum has on top: threads that a whole
+    number of blocks has more than there are elements, which only the block decides.
+    """
+
+    def change(part: Expression) -> Expression:
+        match part:
+            case Binary("+", _, Integer(value=value)) if value == size:
+                return replace(part, right=name)
+        return part
+
+    return map_expressions(condition, change)
 
 
 def _only_size(expressions: list[Expression]) -> int:

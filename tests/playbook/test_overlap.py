@@ -231,6 +231,20 @@ def test_machine_code_asks_for_weights_before_it_waits(
     assert _loads_before_the_wait(kernel) == loads
 
 
+@pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvdisasm")
+def test_machine_code_asks_for_an_element_of_the_block_before_it_waits(
+    evidence: Evidence, compiler: Compiler
+) -> None:
+    """A scale by which all threads multiply; what the launch before writes is asked for after."""
+    for element, more in (("weight[0]", 1), ("weight[blockIdx.x]", 1), ("x[0]", 0)):
+        text = _late("weight[i]").text.replace("residual[i] = w", f"residual[i] = w * {element}")
+        answer = EarlyLoads().propose(KernelText.read(text), evidence)
+        assert isinstance(answer, Proposal), answer
+        kernel = kernel_from_source(answer.source, "k<float>", compiler)
+        assert _loads_before_the_wait(kernel) == 4 + more, element
+        assert "_early_2 = " in answer.source or not more
+
+
 READS_BELOW = f"""  __shared__ float s[32];
   float sum = 0.0f;
   {WAIT}();

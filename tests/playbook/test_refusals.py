@@ -389,6 +389,29 @@ def test_loads_behind_a_barrier_leave_first(evidence: Evidence) -> None:
 
 
 @pytest.mark.parametrize(
+    ("element", "early"),
+    [
+        ("in[0]", True),
+        ("in[blockIdx.x]", True),
+        ("in[threadIdx.x]", False),
+        ("in[(int)s[0]]", False),
+    ],
+)
+def test_an_element_of_the_whole_block_is_loaded_once_and_first(
+    element: str, early: bool, evidence: Evidence
+) -> None:
+    after = LATER.replace("w * (T)s[0]", f"w * (T)s[0] / {element} + {element}")
+    answer = EarlyLoads().propose(late(after), evidence)
+    assert isinstance(answer, Proposal)
+    code = answer.source
+    if early:
+        assert code.index(f"const T in_early_2 = {element};") < code.index("sum += (float)in[i]")
+        assert "w * (T)s[0] / in_early_2 + in_early_2;" in code
+    else:
+        assert f"w * (T)s[0] / {element} + {element};" in code
+
+
+@pytest.mark.parametrize(
     ("after", "why"),
     [
         (LATER.replace("in[i]", "out[i]"), "stores to that buffer"),

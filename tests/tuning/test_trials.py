@@ -62,6 +62,19 @@ def test_declared_constants_are_swept_too(tasks: dict[str, KernelTask]) -> None:
     assert "pack_bytes" not in found
 
 
+def test_the_block_of_a_flat_grid_is_swept_with_what_its_condition_says_of_it(
+    tasks: dict[str, KernelTask],
+) -> None:
+    task = tasks["merge_attn_states_lse"]
+    evidence = Evidence(task, device="cuda:0", arch="sm_90a")
+    (first, *_), _ = propose_all(task.baseline_file.read_text(encoding="utf-8"), evidence)
+    found = space_of(first.source, evidence)
+    own = found.settings()[0]
+    text = found.source({**own, "threads": 64})
+    assert "heads * tokens * across + threads <= 134217728" in " ".join(text.split())
+    assert text.count("256") == 1, "among the choices alone"
+
+
 def test_launch_bounds_follow_a_swept_block(
     tasks: dict[str, KernelTask], compiler: Compiler
 ) -> None:

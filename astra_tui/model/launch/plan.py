@@ -241,6 +241,23 @@ class LaunchPlan:
                     found |= names_in(argument)
         return found
 
+    def with_conditions(self, change: Callable[[Expression], Expression]) -> LaunchPlan:
+        """The plan with every condition of a branch changed."""
+
+        def branch(found: Branch) -> Branch:
+            condition = found.condition
+            return found if condition is None else replace(found, condition=change(condition))
+
+        return replace(
+            self,
+            steps=tuple(
+                replace(step, branches=tuple(map(branch, step.branches)))
+                if isinstance(step, Dispatch)
+                else step
+                for step in self.steps
+            ),
+        )
+
     def with_launches(self, change: Callable[[Launch], Launch]) -> LaunchPlan:
         """The plan with every launch changed."""
 

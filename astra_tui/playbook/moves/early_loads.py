@@ -59,6 +59,29 @@ class _Late:
     load: Access
     needs: Slice
 
+    @property
+    def place(self) -> Node:
+        """What changes."""
+        return self.loop.node
+
+
+@dataclass(frozen=True)
+class _Same:
+    """Loads behind a barrier of one element, the same for all threads of a block."""
+
+    kernel: Function
+    loads: tuple[Access, ...]
+
+    @property
+    def load(self) -> Access:
+        """The first of them."""
+        return self.loads[0]
+
+    @property
+    def place(self) -> Node:
+        """What changes."""
+        return self.load.node
+
 
 class EarlyLoads:
     """Memory answers while the block reduces: what a later loop needs is asked for at the start."""
@@ -70,9 +93,11 @@ class EarlyLoads:
     gain = (0.97, 1.3)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-        """All such loads of the kernels whose later loops have a fixed number of iterations."""
+        """All such loads of later loops with a fixed number of iterations, and of elements that are
+        the same for a block.
+        """
         reasons: list[str] = []
-        found: list[_Late] = []
+        found: list[_Late | _Same] = []
         for kernel in source.kernels:
             if is_left_over(source, kernel):
                 reasons.append(f"{kernel.name}: this is the fallback of a specialised kernel")
@@ -100,13 +125,13 @@ class EarlyLoads:
             "registers for as long as the block reduces.",
             prediction=Prediction(*self.gain, Counter.SECTORS, 1.0),
             risk=Risk.MEDIUM,
-            places=places_of([late.loop.node for late in found]),
+            places=places_of([late.place for late in found]),
             move=self.name,
         )
         return Proposal(plan, source.changed(edits))
 
 
-def _late_loads(source: KernelText, kernel: Function) -> list[_Late]:
+def _late_loads(source: KernelText, kernel: Function) -> list[_Late | _Same]:
     barriers = source.barriers(kernel)
     if not barriers:
         raise _Unsuitable("its threads do not wait for each other")
@@ -115,7 +140,7 @@ def _late_loads(source: KernelText, kernel: Function) -> list[_Late]:
         raise _Unsuitable(f"line {line_of(unknown[0])}: an access that cannot be followed")
     stores = [a for a in accesses_in(kernel.body, kernel) if a.is_store]
     reasons: list[str] = []
-    found: list[_Late] = []
+    found: list[_Late | _Same] = []
     for loop in fixed_loops(kernel):
         if loop.node.start_byte < barriers[0].start_byte:
             continue
@@ -128,6 +153,7 @@ def _late_loads(source: KernelText, kernel: Function) -> list[_Late]:
                 found.append(_late(source, kernel, loop, load, declared))
             except (_Unsuitable, NotSliced) as reason:
                 reasons.append(str(reason))
+    found += _same_loads(source, kernel, barriers[0], {late.load.node for late in found})
     if not found:
         none = "no load behind a barrier in a loop with a fixed number of iterations"
         raise _Unsuitable("; ".join(dict.fromkeys(reasons)) or none)
@@ -142,15 +168,49 @@ def _late(
         others = [a for a in accesses_in(node, kernel) if a.node != load.node]
         if others:
             raise _Unsuitable(f"line {line_of(load.node)}: its address is in memory itself")
-    first = _first_access(kernel)
     for name in sorted(needs.names | identifiers_in(loop.bound)):
         variable = kernel.lookup(name, declared.declaration)
         if variable is None or contains(loop.node, variable.declaration):
             continue
-        known = variable.is_parameter or variable.declaration.end_byte <= first.start_byte
-        if not known or not kernel.is_constant(variable):
+        if not _is_known(kernel, variable):
             raise _Unsuitable(f"line {line_of(load.node)}: {name} is not known any earlier")
     return _Late(kernel, loop, declared, load, needs)
+
+
+def _is_known(kernel: Function, variable: Variable) -> bool:
+    """Whether a variable has its one value before the kernel uses global memory."""
+    first = _first_access(kernel)
+    known = variable.is_parameter or variable.declaration.end_byte <= first.start_byte
+    return known and kernel.is_constant(variable)
+
+
+def _same_loads(
+    source: KernelText, kernel: Function, barrier: Node, left_out: set[Node]
+) -> Iterator[_Same]:
+    """Loads behind a barrier of elements that neither threads nor turns decide, such as a scale."""
+    accesses = list(accesses_in(kernel.body, kernel))
+    stores = [a for a in accesses if a.is_store]
+    found: dict[str, list[Access]] = {}
+    for access in accesses:
+        behind = access.node.start_byte > barrier.start_byte and access.node not in left_out
+        if not behind or not access.is_load or access.is_store or access.root.is_array:
+            continue
+        if any(may_alias(source, kernel, access.root, store.root) for store in stores):
+            continue
+        pointer = kernel.lookup(text_of(access.pointer), access.pointer)
+        index = (kernel.lookup(n, access.index) for n in identifiers_in(access.index))
+        names = [v for v in (pointer, *index) if v is not None]
+        index_loads = next(accesses_in(access.index, kernel), None) is not None
+        if index_loads or "threadIdx" in text_of(access.index):
+            continue
+        if all(_is_known(kernel, v) and _is_of_block(v) for v in names):
+            found.setdefault(text_of(access.node), []).append(access)
+    return (_Same(kernel, tuple(loads)) for loads in found.values())
+
+
+def _is_of_block(variable: Variable) -> bool:
+    """Whether a variable is plainly the same for all threads of a block."""
+    return variable.is_parameter or "threadIdx" not in text_of(variable.declaration)
 
 
 def _first_access(kernel: Function) -> Node:
@@ -164,38 +224,46 @@ def _first_access(kernel: Function) -> Node:
 
 
 def _rewrite(
-    source: KernelText, late: _Late, stable: frozenset[str], taken: set[str]
+    source: KernelText, late: _Late | _Same, stable: frozenset[str], taken: set[str]
 ) -> list[Edit]:
     name = fresh_name(f"{text_of(late.load.pointer)}_early", taken)
-    turn, bound = late.loop.name, text_of(late.loop.bound)
-    data, declaration = source.data, late.declared.declaration
     anchor = _first_access(late.kernel)
     waits, is_stable = bool(calls_of(anchor, WAIT)), _is_stable(source, late, stable)
     load = text_of(late.load.node)
     pinned: list[str] = []
     if waits and is_stable:
-        pinned, load = _pinned(data, late, taken)
-    old = dedented(data, declaration, text_of(declaration))
-    new = f"{name}[{turn}] = {load};"
-    body = "\n".join(late.needs.lines)
-    assert body.count(old) == 1
-    lines = [
-        *pinned,
-        f"{late.load.element} {name}[{bound}];",
-        "#pragma unroll",
-        f"for (int {turn} = 0; {turn} < {bound}; ++{turn}) {{",
-        indented_lines(body.replace(old, new).split("\n")),
-        "}",
-    ]
-    text = indented("\n".join(lines), indentation(data, anchor))
+        pinned, load = _pinned(source.data, late, taken)
+    if isinstance(late, _Late):
+        lines = _loop_of_loads(source.data, late, name, load)
+        used = [put(field(late.declared.declarator, "value"), f"{name}[{late.loop.name}]")]
+    else:
+        lines = [f"const {late.load.element} {name} = {load};"]
+        used = [put(access.node, name) for access in late.loads]
+    text = indented("\n".join([*pinned, *lines]), indentation(source.data, anchor))
     if waits and not is_stable:
         placed = Edit(anchor.end_byte, anchor.end_byte, f"\n{text}")
     else:
-        placed = insert_above(data, anchor, text.lstrip())
-    return [placed, put(field(late.declared.declarator, "value"), f"{name}[{turn}]")]
+        placed = insert_above(source.data, anchor, text.lstrip())
+    return [placed, *used]
 
 
-def _pinned(data: bytes, late: _Late, taken: set[str]) -> tuple[list[str], str]:
+def _loop_of_loads(data: bytes, late: _Late, name: str, load: str) -> list[str]:
+    """A loop that puts what all iterations need into an array of a name."""
+    turn, bound = late.loop.name, text_of(late.loop.bound)
+    declaration = late.declared.declaration
+    old = dedented(data, declaration, text_of(declaration))
+    body = "\n".join(late.needs.lines)
+    assert body.count(old) == 1
+    return [
+        f"{late.load.element} {name}[{bound}];",
+        "#pragma unroll",
+        f"for (int {turn} = 0; {turn} < {bound}; ++{turn}) {{",
+        indented_lines(body.replace(old, f"{name}[{turn}] = {load};").split("\n")),
+        "}",
+    ]
+
+
+def _pinned(data: bytes, late: _Late | _Same, taken: set[str]) -> tuple[list[str], str]:
     """A pointer by which a load stays above a wait, and the load by it.
 
     Through a pointer to const that is __restrict__, and by __ldg, loads read what nothing writes,
@@ -248,7 +316,7 @@ def _hidden(name: str) -> str:
     return f'asm("" : "+l"({name}));'
 
 
-def _is_stable(source: KernelText, late: _Late, stable: frozenset[str]) -> bool:
+def _is_stable(source: KernelText, late: _Late | _Same, stable: frozenset[str]) -> bool:
     return _is_stable_buffer(source, late.kernel, late.load.root, stable)
 
 
