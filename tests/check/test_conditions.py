@@ -41,6 +41,7 @@ from astra_tui.model.check import (
     CaseResult,
     CheckReport,
     CheckVerdict,
+    ConditionResult,
     ConditionStatus,
 )
 from astra_tui.model.dtypes import DType
