@@ -30,6 +30,8 @@ from astra_tui.model.occupancy import WARP
 FULL_MASK = np.uint32(0xFFFF_FFFF)
 _ALL_BITS = (1 << 64) - 1
 _UNDEFINED_BYTE = 0xFF
+_FEW = 16
+"""Of so many lanes of a chunk less than one: these are sorted rather than marked among all."""
 _LARGE = (
     *("local", "local_views", "shared", "shared_views", "shared_state", "shared_history"),
     *("copies", "marks", "bulk_copies", "barriers", "clocks"),
@@ -201,6 +203,15 @@ class Chunk:
     def cluster_barrier(self) -> ClusterBarrier:
         """Who has arrived at the barriers of the chunk's clusters."""
         return ClusterBarrier(self)
+
+    def in_order(self, pieces: list[Any]) -> Any:
+        """The lanes of several pieces that have none in common, in order."""
+        if _FEW * sum(map(len, pieces)) < self.width:
+            return np.sort(np.concatenate(pieces))
+        there = np.zeros(self.width, np.bool_)
+        for piece in pieces:
+            there[piece] = True
+        return np.flatnonzero(there)
 
     def alive(self) -> Any:
         """Which lanes have not left the kernel."""
@@ -411,10 +422,10 @@ class Group:
             return False
         if self.everyone:
             return bool(self.chunk.launch.threads % WARP == 0)
-        rows = self.warps.reshape(-1, WARP)
-        return bool((rows[:, 0] == rows[:, -1]).all()) and bool(
-            (self.lanes_in_warp.reshape(-1, WARP)[:, 0] == 0).all()
-        )
+        first, last = self.lanes[::WARP], self.lanes[WARP - 1 :: WARP]
+        if np.count_nonzero(self.chunk.lane[first]):
+            return False
+        return bool((self.chunk.warp[first] == self.chunk.warp[last]).all())
 
     @cached_property
     def warp_count(self) -> int:

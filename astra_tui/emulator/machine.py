@@ -18,6 +18,12 @@ from astra_tui.emulator.launch import Launch
 from astra_tui.emulator.scheduler import Scheduler
 
 CHUNK_LANES = 16_384
+CHUNK_BLOCKS = 128
+"""Blocks that may run together beyond that where no block can wait for another."""
+CHUNK_LANES_APART = 1 << 17
+"""Lanes of these: steps of a few threads of each block cost the same for one block as for many."""
+CHUNK_REGISTER_BYTES = 1 << 30
+"""Registers of these, if every thread has all that the program names."""
 CHUNK_LOCAL_BYTES = 1 << 28
 """Local memory of all lanes of a chunk: fewer run together where each has much of it."""
 CHUNK_SHARED_BYTES = 1 << 26
@@ -47,12 +53,22 @@ class Machine(Launch):
 
     def _blocks_at_once(self) -> int:
         """How many blocks run at once: fewer where their threads or they need much memory."""
-        lanes = min(CHUNK_LANES, CHUNK_LOCAL_BYTES // max(self.local.size, 1))
+        lanes = min(self._lanes_at_once(), CHUNK_LOCAL_BYTES // max(self.local.size, 1))
         blocks = min(lanes // self.threads, CHUNK_SHARED_BYTES // self.shared.stride)
         if self.program.is_asynchronous:
             warps = self.cluster_blocks * self.warps_per_block
             blocks = min(blocks, CHUNK_READERS // (self.shared.words_per_block * warps))
         return max(1, blocks // self.cluster_blocks) * self.cluster_blocks
+
+    def _lanes_at_once(self) -> int:
+        """How many lanes run at once; more where the order of blocks can make no difference.
+
+        What is moved in vain is told by what blocks before have moved, so there it stays the same.
+        """
+        if self.program.communicates or self.program.is_asynchronous or self.traffic is not None:
+            return CHUNK_LANES
+        registers = CHUNK_REGISTER_BYTES // max(self.program.register_bytes, 1)
+        return max(CHUNK_LANES, min(CHUNK_BLOCKS * self.threads, CHUNK_LANES_APART, registers))
 
     def _in_turn(self, blocks: Any) -> Any:
         """Blocks in the variation's order, those of a cluster next to each other: all of them,

@@ -22,6 +22,7 @@ from astra_tui.emulator.ptx.module import (
     Register,
 )
 from astra_tui.emulator.step import BOTH_SIDES, Step, side_bit
+from astra_tui.model.device import COMMUNICATES
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,16 @@ class Program:
     def dependence(self) -> Dependence:
         """What its steps follow from."""
         return Dependence(self.steps, self.instructions)
+
+    @cached_property
+    def communicates(self) -> bool:
+        """Whether it has atomics, fences or volatile accesses, by which blocks may meet."""
+        return any(COMMUNICATES in step.traits for step in self.steps)
+
+    @cached_property
+    def register_bytes(self) -> int:
+        """Bytes of all registers of a thread, if none ever shares its place with another."""
+        return sum(dtype.itemsize for dtype in self.slot_dtypes)
 
     @cached_property
     def needed(self) -> list[int]:

@@ -64,7 +64,7 @@ class Scheduler:
             return pieces[0]
         if sum(map(len, pieces)) == self.chunk.width:
             return self.chunk.lanes
-        return np.sort(np.concatenate(pieces))
+        return self.chunk.in_order(pieces)
 
     def _make_ready(self, index: int, lanes: Any) -> None:
         if len(lanes):
@@ -205,7 +205,7 @@ class Scheduler:
 
     def _is_complete(self, group: Group, step: Step) -> bool:
         """Whether the lanes that a warp operation names are all here."""
-        if group.everyone and self.chunk.launch.threads % 32 == 0:
+        if group.whole_warps:
             mask = step.mask(group.registers) if step.mask else FULL_MASK
             if is_full(mask):
                 return True
