@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tree_sitter import Node
+
 from astra_tui.cuda_source.effects import fresh_name
 from astra_tui.cuda_source.functions import Function
 from astra_tui.cuda_source.syntax import field, named, of_type, text_of
@@ -64,10 +66,9 @@ def joined(task: KernelTask, default: str, parts: Sequence[Part]) -> str:
 def _joined(task: KernelTask, text: KernelText, part: Part) -> str:
     other = KernelText.read(part.source)
     launched = launched_kernels(task, other.plan)
-    _check_helpers(text, other)
+    added = _new_helpers(text, other)
     kernels = {k.name: k for k in text.kernels}
     renamed: dict[str, str] = {}
-    added: list[str] = []
     for kernel in (k for k in other.kernels if k.name in launched):
         if kernel.name in kernels and _same(kernels[kernel.name], kernel):
             continue
@@ -82,23 +83,39 @@ def _joined(task: KernelTask, text: KernelText, part: Part) -> str:
     return text.changed(edits, plan)
 
 
-def _check_helpers(text: KernelText, other: KernelText) -> None:
-    """Raises CannotJoin unless all that is no kernel is the same in both."""
-    own = set(_helpers(text))
-    for helper in _helpers(other):
-        if helper not in own:
+def _new_helpers(text: KernelText, other: KernelText) -> list[str]:
+    """The functions of a part that the source has nothing of, with their comments.
+
+    Raises CannotJoin unless all else that is no kernel is the same in both.
+    """
+    own = {_words(node) for node in _helpers(text)}
+    functions = {f.outer.id: f.name for f in other.functions}
+    found = []
+    for node in _helpers(other):
+        if _words(node) in own:
+            continue
+        name = functions.get(node.id)
+        if name is None or name in text.names():
             raise CannotJoin(
-                f"what is no kernel differs: {' '.join(helper.split())[:60]}",
+                f"what is no kernel differs: {_words(node)[:60]}",
                 hint="give the helpers of one source other names",
             )
+        comment = node.prev_named_sibling
+        above = comment is not None and comment.type == "comment"
+        found.append(f"{text_of(comment)}\n" * above + text_of(node))
+    return found
 
 
-def _helpers(text: KernelText) -> Iterator[str]:
+def _helpers(text: KernelText) -> Iterator[Node]:
     kernels = {k.outer.id for k in text.functions if k.is_kernel}
     return (
-        " ".join(text_of(node).split()) for node in named(text.root)
+        node for node in named(text.root)
         if node.id not in kernels and node.type not in ("comment", "preproc_include", ";")
     )  # fmt: skip
+
+
+def _words(node: Node) -> str:
+    return " ".join(text_of(node).split())
 
 
 def _same(a: Function, b: Function) -> bool:

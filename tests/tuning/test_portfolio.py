@@ -147,7 +147,7 @@ def test_a_joined_source_launches_each_part_where_its_condition_holds(
     own = space.settings()[0]
     default = space.source(own)
     few = space.source({**own, "threads": 128, "pack_bytes": 8, "unroll": 2})
-    many = space.source({**own, "threads": 256})
+    many = space.source({**own, "threads": 256, "cache_hints": 1})
     found = portfolio(
         0,
         {w.name: w.dims for w in quick_task.workloads},
@@ -161,7 +161,8 @@ def test_a_joined_source_launches_each_part_where_its_condition_holds(
     plan = plan_of(source)
     assert sorted(t.value for t in plan.tunes) == [8, 16, 128, 256, 1024]
     assert all(f"# {part.note}\n" in source for part in parts)
-    assert source.count("__global__") == 3, "the unrolled kernel is kept next to the plain one"
+    assert source.count("__global__") == 4, "three of one kernel: plain, unrolled and with hints"
+    assert source.count("load_once(const") == 1, "with what it is hinted by, once"
     with OracleHere(quick_task) as oracle:
         *_, report = Checker(quick_task, Emulator(), compiler, oracle).check(source, "joined.cu")
     assert isinstance(report, CheckReport)
