@@ -394,6 +394,7 @@ def test_loads_behind_a_barrier_leave_first(evidence: Evidence) -> None:
         ("in[0]", True),
         ("in[blockIdx.x]", True),
         ("in[threadIdx.x]", False),
+        ("in[lane / 4]", False),
         ("in[(int)s[0]]", False),
     ],
 )
@@ -401,7 +402,7 @@ def test_an_element_of_the_whole_block_is_loaded_once_and_first(
     element: str, early: bool, evidence: Evidence
 ) -> None:
     after = LATER.replace("w * (T)s[0]", f"w * (T)s[0] / {element} + {element}")
-    answer = EarlyLoads().propose(late(after), evidence)
+    answer = EarlyLoads().propose(late(after, "  const int lane = threadIdx.x % 32;\n"), evidence)
     assert isinstance(answer, Proposal)
     code = answer.source
     if early:

@@ -38,7 +38,7 @@ from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import is_left_over
 from astra_tui.playbook.loops import Loop
 from astra_tui.playbook.slicing import NotSliced, Slice
-from astra_tui.playbook.turns import declared_loads, fixed_loops
+from astra_tui.playbook.turns import declared_loads, element_of, fixed_loops
 from astra_tui.playbook.waiting import WAIT, calls_of
 
 _CONST_POINTER = re.compile(r"\*\s*const\b")
@@ -198,19 +198,23 @@ def _same_loads(
         if any(may_alias(source, kernel, access.root, store.root) for store in stores):
             continue
         pointer = kernel.lookup(text_of(access.pointer), access.pointer)
-        index = (kernel.lookup(n, access.index) for n in identifiers_in(access.index))
-        names = [v for v in (pointer, *index) if v is not None]
-        index_loads = next(accesses_in(access.index, kernel), None) is not None
-        if index_loads or "threadIdx" in text_of(access.index):
-            continue
-        if all(_is_known(kernel, v) and _is_of_block(v) for v in names):
+        if pointer is not None and _is_known(kernel, pointer) and _is_of_block(kernel, access):
             found.setdefault(text_of(access.node), []).append(access)
     return (_Same(kernel, tuple(loads)) for loads in found.values())
 
 
-def _is_of_block(variable: Variable) -> bool:
-    """Whether a variable is plainly the same for all threads of a block."""
-    return variable.is_parameter or "threadIdx" not in text_of(variable.declaration)
+def _is_of_block(kernel: Function, access: Access) -> bool:
+    """Whether parameters and the block alone decide which element is accessed."""
+    element = element_of(kernel, access)
+    if element is None:
+        return False
+    constants = {p.name for p in kernel.template}
+    for atom in {atom for product in element.terms for atom in product} - constants:
+        variable = kernel.lookup(atom, access.node)
+        given = variable is not None and variable.is_parameter and kernel.is_constant(variable)
+        if not given and not atom.startswith(("blockIdx.", "blockDim.", "gridDim.")):
+            return False
+    return True
 
 
 def _first_access(kernel: Function) -> Node:
