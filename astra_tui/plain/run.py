@@ -130,7 +130,7 @@ class RunLines:
             ):
                 return ""
         said = describe(event)
-        return _INDENTS.get(type(event), "  ") + said.words if said else ""
+        return _INDENTS.get(type(event), "  ") + said.text if said else ""
 
     def _sanitizer(self, event: events.Sanitized) -> str:
         """What no tool looked at is reported once, and again when its reason is another."""

@@ -24,8 +24,7 @@ from astra_tui.model.state import CandidateState
 from astra_tui.model.values import Values
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, decimal, dimensions, pluralised, seconds, significant
-from astra_tui.present.tones import Phrase, Tone, tone_of
-from astra_tui.present.words import words_of
+from astra_tui.present.tones import Phrase, Tone, phrase_of, tone_of, words_of
 
 MOST_SHOWN = 5
 """Causes of failure, warnings, open conditions, and findings of one tool."""
@@ -71,7 +70,7 @@ def check_blocks(
     `shown` is how the source is named here, `text` its content, `again` the command that checks it.
     """
     parts = reasons_blocks(report, text.split("\n"), again, verbose=verbose)
-    verdict = doc.Badge(words_of(report.verdict).upper(), tone_of(report.verdict))
+    verdict = Phrase(words_of(report.verdict).upper(), tone_of(report.verdict))
     return [doc.Entry((verdict, f" {report.task} {shown}"), parts)]
 
 
@@ -139,7 +138,7 @@ def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:
 def compile_error_blocks(file: str, compilation: Compilation) -> list[doc.Block]:
     """What the compiler says of a source that does not compile."""
     said = diagnostics_blocks(compilation.diagnostics)
-    return [doc.Entry((doc.Badge("COMPILE ERROR", Tone.BAD), f" {file}"), said)]
+    return [doc.Entry((Phrase("COMPILE ERROR", Tone.BAD), f" {file}"), said)]
 
 
 def at_line(text: str, lines: _Text, at: int) -> doc.Entry:
@@ -164,7 +163,7 @@ def failures_blocks(
             command = f"alone: {again} --case {shlex.quote(case.id)}"
             parts.append(doc.Listing("", (Phrase(command),)))
         sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
-        shown.append(doc.Entry((doc.badge(result.outcome), sizes), parts))
+        shown.append(doc.Entry((phrase_of(result.outcome), sizes), parts))
     remark = f"{left}; check --verbose shows every case"
     return [*shown, *doc.paragraphs(remark if left else "")]
 
@@ -181,7 +180,7 @@ def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> doc.Block:
     more = f" and {pluralised(len(alike) - 1, 'more workload')}" if len(alike) > 1 else ""
     ran = doc.paragraphs(result.extent) if result.blocks else []
     title = f"  workload {result.workload} at its own size{more}"
-    return doc.Entry((doc.badge(result.outcome), title), (*_what_is_wrong(result, lines), *ran))
+    return doc.Entry((phrase_of(result.outcome), title), (*_what_is_wrong(result, lines), *ran))
 
 
 def _what_is_wrong(result: CaseResult | FullSizeResult, lines: _Text) -> list[doc.Block]:
@@ -266,7 +265,7 @@ def sanitizer_blocks(reports: Sequence[SanitizerReport], lines: _Text = ()) -> l
     remedies = dict.fromkeys(r.remedy for r in reports if r.remedy)
     found = [block for report in reports for block in _tool_findings(report, lines)]
     outcomes: list[doc.Line] = [
-        (doc.Badge(words, tone_of(verdict)),)
+        (Phrase(words, tone_of(verdict)),)
         for verdict in dict.fromkeys(r.verdict for r in reports)
         for words in sanitizer_words(r for r in reports if r.verdict is verdict)
     ]
@@ -313,7 +312,7 @@ def checks_table(
             sum(f.caught for f in r.fakes),
         )
         row = (
-            name, source, doc.badge(r.verdict), f"{count(passed)} of {count(cases)}",
+            name, source, phrase_of(r.verdict), f"{count(passed)} of {count(cases)}",
             doc.number(error.error, decimal, 3) if error else None,
             doc.number(error.allowed, decimal, 2) if error else None,
             doc.number(r.seconds, seconds),
@@ -334,5 +333,5 @@ def _all_cases(results: Sequence[CaseResult]) -> doc.Table:
     for r in results:
         error = doc.number(r.worst.error, decimal, 3) if r.worst else None
         ulp = doc.number(r.worst.max_ulp, decimal, 0) if r.worst else None
-        rows.append((r.case.id, doc.badge(r.outcome), error, ulp, r.case.why))
+        rows.append((r.case.id, phrase_of(r.outcome), error, ulp, r.case.why))
     return doc.table(("case", "outcome", "error", "ulp", "why"), rows)

@@ -11,7 +11,7 @@ from astra_tui.model.findings import sanitizer_words
 from astra_tui.present import numbers
 from astra_tui.present import words as say
 from astra_tui.present.numbers import pluralised
-from astra_tui.present.tones import Phrase, Tone, tone_of
+from astra_tui.present.tones import Phrase, Tone, tone_of, words_of
 
 
 def describe(event: events.Event) -> Phrase | None:
@@ -43,7 +43,7 @@ def _of_plans(event: events.Event) -> Phrase | None:
         case events.RejectionTakenBack():
             return Phrase(f"rejection taken back by {event.by.describe()}")
         case events.VerdictReached(verdict=verdict):
-            words = f"verdict {say.words_of(verdict.outcome)}: {'; '.join(verdict.reasons[:3])}"
+            words = f"verdict {words_of(verdict.outcome)}: {'; '.join(verdict.reasons[:3])}"
             timed = verdict.comparison is not None and verdict.comparison.speedup is not None
             tone = tone_of(verdict.outcome)  # Whether a workload lost, its timing has said.
             return Phrase(words, Tone.PLAIN if timed and tone is Tone.GOOD else tone)
@@ -63,8 +63,8 @@ def _of_code(event: events.Event) -> Phrase | None:
             return Phrase(f"code {short(event.candidate)} by {event.author.describe()}{what}")
         case events.DiffReviewed(rulings=rulings):
             told = say.review_words(rulings)
-            lines = "".join(f"; {say.ruling_words(r).words}" for r in broken(rulings))
-            return Phrase(f"{short(event.candidate)}, {told.words}{lines}", told.tone)
+            lines = "".join(f"; {say.ruling_words(r).text}" for r in broken(rulings))
+            return Phrase(f"{short(event.candidate)}, {told.text}{lines}", told.tone)
         case events.CodeFailed():
             return Phrase(f"no code: {event.reason}", Tone.BAD)
         case events.CompileFinished(ok=True):
@@ -98,11 +98,11 @@ def _of_checks(event: events.Event) -> Phrase | None:
         case events.CheckStarted():
             return Phrase(f"checking {event.cases} cases of {short(event.candidate)}")
         case events.CaseChecked(result=result) if not result.outcome.ok:
-            words = f"{result.case.id} {say.words_of(result.outcome)}: {result.message}"
+            words = f"{result.case.id} {words_of(result.outcome)}: {result.message}"
             return Phrase(words, tone_of(result.outcome))
         case events.CheckFinished():
             took = numbers.seconds(event.seconds)
-            words = f"check {say.words_of(event.verdict)}: {event.message} ({took})"
+            words = f"check {words_of(event.verdict)}: {event.message} ({took})"
             return Phrase(words, tone_of(event.verdict))
         case events.Sanitized(reports=reports):
             tone = Tone.BAD if any(report.found for report in reports) else Tone.PLAIN
@@ -128,7 +128,7 @@ def _of_timing(event: events.Event) -> Phrase | None:
         case events.TimingFinished(timing=timing):
             what = "the best, re-measured" if event.final else f"{short(timing.candidate)} timed"
             verdict = say.timing_verdict(timing)
-            found = f"{numbers.speedup(timing.speedup)}, {verdict.words}"
+            found = f"{numbers.speedup(timing.speedup)}, {verdict.text}"
             why = f": {timing.reasons[0]}" if timing.reasons else ""
             took = numbers.seconds(timing.seconds)
             words = f"{what} against {short(timing.base)}: {found}{why} ({took})"
@@ -138,7 +138,7 @@ def _of_timing(event: events.Event) -> Phrase | None:
             if timing is None:
                 return Phrase(f"{where}: {event.problem}", Tone.CAUTION)
             verdict = say.timing_verdict(timing)
-            found = f"{numbers.speedup(timing.speedup)}, {verdict.words}"
+            found = f"{numbers.speedup(timing.speedup)}, {verdict.text}"
             return Phrase(f"{where}, against {short(event.base)}: {found}", verdict.tone)
         case events.KindWinnerChosen():
             words = f"winner on {event.kind}: {short(event.candidate)}: {event.reason}"
@@ -149,7 +149,7 @@ def _of_timing(event: events.Event) -> Phrase | None:
             return Phrase(f"sweep of {short(event.candidate)}: {say.sweep_words(swept)}")
         case events.ShippedTimed(shipped=shipped):
             told = say.shipped_words(shipped)
-            return Phrase(f"{short(event.candidate)} {told.words}", told.tone)
+            return Phrase(f"{short(event.candidate)} {told.text}", told.tone)
     return None
 
 

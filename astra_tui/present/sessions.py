@@ -19,7 +19,7 @@ from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks
 from astra_tui.present.timing import portfolio_blocks, shipped_blocks, speedup_told, timing_blocks
-from astra_tui.present.tones import Tone
+from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
 from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
 from astra_tui.sessions.study import (
     STUDY_COUNTERS,
@@ -40,21 +40,21 @@ def ending_facts(state: SessionState) -> dict[str, doc.Line]:
     facts: dict[str, doc.Line] = {}
     if closed is not None:
         why = words.closed_words(closed)
-        facts["ended"] = (why if why.startswith("finished") else doc.Badge(why, Tone.BAD),)
+        facts["ended"] = (why if why.startswith("finished") else Phrase(why, Tone.BAD),)
     counted = "" if state.candidate(state.best).is_timed else " than the baseline"
     name = f"best on {state.gpu_name}" if state.kinds else "best"
-    facts[name] = (doc.Badge("the baseline: nothing is better", Tone.CAUTION),)
+    facts[name] = (Phrase("the baseline: nothing is better", Tone.CAUTION),)
     if state.has_better:
-        found = (", ", doc.badge(best), counted) if best.words else ()
+        found = (", ", best, counted) if best.text else ()
         facts[name] = doc.Code(short(state.best)), *found
     for kind, known in state.kinds.items():
         if known.winner:
             winner = "the same" if known.winner == state.best else doc.Code(short(known.winner))
-            facts[f"best on {kind}"] = winner, ", ", doc.badge(words.kind_winner(state, kind))
+            facts[f"best on {kind}"] = winner, ", ", words.kind_winner(state, kind)
     workloads = told[1].workloads if told is not None else ()
     if slower := [w for w in workloads if w.verdict is TimingVerdict.SLOWER]:
         lost = (f"{w.workload} {numbers.ratio(w.cold.speedup.value)}" for w in slower)
-        facts["slower on"] = (doc.Badge(", ".join(lost), Tone.CAUTION),)
+        facts["slower on"] = (Phrase(", ".join(lost), Tone.CAUTION),)
     if reached := sorted((w.of_floor, w.workload) for w in workloads if w.of_floor is not None):
         ends = dict.fromkeys((reached[0], reached[-1]))
         shares = (f"{numbers.percent(share)} on {workload}" for share, workload in ends)
@@ -84,7 +84,7 @@ def result_facts(state: SessionState) -> dict[str, doc.Cell]:
         told = "; it was not measured again at the end"
         facts["against its base"] = *speedup_told(measured[0]), told
     if best.shipped is not None:
-        facts["shipped"] = doc.badge(words.shipped_words(best.shipped))
+        facts["shipped"] = words.shipped_words(best.shipped)
     workloads = [w for timing in measured for w in timing.workloads]
     if doubted := sum(bool(w.caveats) for w in workloads):
         void = sum(w.invalidated for w in workloads)
@@ -130,7 +130,7 @@ def session_entry(folder: Path) -> SessionSummary:
     summary, state = summary_and_state(folder)
     is_told = state is not None and summary.status != ALTERED
     result = words.best_of(state) if state is not None and is_told else words.NOTHING_BETTER
-    return replace(summary, result=result.words, tone=result.tone.value)
+    return replace(summary, result=result.text, tone=result.tone.value)
 
 
 def in_tree_order(sessions: Sequence[SessionSummary]) -> Iterator[tuple[int, SessionSummary]]:
@@ -161,7 +161,7 @@ def _row(depth: int, s: SessionSummary) -> doc.Row:
     if s.parent:
         origin = "" if depth else f"{s.parent} "
         name = f"{'  ' * depth}{s.name} (from {origin}event {s.fork_seq})"
-    result = doc.Badge(s.result or "-", Tone(s.tone))
+    result = Phrase(s.result or "-", Tone(s.tone))
     return name, s.task, s.team, s.device, s.status, s.rounds, numbers.minute(s.started), result
 
 
@@ -189,7 +189,7 @@ def _tried_row(one: Experience) -> doc.Row:
     else:
         predicted = words.prediction_words(expected)
         found = "-" if measured is None else numbers.change(measured)
-    return one.id, one.operator, one.gpu, doc.badge(one.outcome), predicted, found, one.title
+    return one.id, one.operator, one.gpu, phrase_of(one.outcome), predicted, found, one.title
 
 
 # -- a study ---------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def _outcome_blocks(rows: Sequence[StudyRow]) -> list[doc.Block]:
         shares = (doc.number(row.share(o.value), numbers.percent) for o in seen)
         ended.append((*named, row.plans, *(shares if row.plans else ("-" for _ in seen))))
         faults.append((*named, row.candidates, row.wrong, row.not_compiled))
-    plans = ("task", "team", "setting", "plans", *map(words.words_of, seen))
+    plans = ("task", "team", "setting", "plans", *map(words_of, seen))
     candidates = ("task", "team", "setting", "candidates", "wrong", "not compiled")
     return [
         doc.table(plans, ended, "Plans by outcome"),

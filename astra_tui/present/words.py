@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 
 from astra_tui.model.approval import Decision, Question
 from astra_tui.model.constraints import Compliance, Judge, Origin, Ruling
@@ -20,7 +19,7 @@ from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
 from astra_tui.model.yardsticks import BEST, ShippedTimes
 from astra_tui.present import numbers
-from astra_tui.present.tones import Phrase, Tone, tone_of
+from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
 from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
 
 STAGES = {
@@ -35,16 +34,6 @@ STAGES = {
     "hardware": "reading hardware counters",
 }
 """What runs in a stage, by its name in StageBegan."""
-
-
-def words_of(said: StrEnum) -> str:
-    """An outcome, a verdict or a status in words, as in "not compiled"."""
-    return said.value.replace("_", " ")
-
-
-def phrase_of(said: StrEnum) -> Phrase:
-    """The same with its tone."""
-    return Phrase(words_of(said), tone_of(said))
 
 
 # -- times -----------------------------------------------------------------------------------------
@@ -77,7 +66,7 @@ def shipped_words(shipped: ShippedTimes) -> Phrase:
     """As in "against the fastest shipped kernels: 1.060x [1.050, 1.070], faster"."""
     verdict = shipped_verdict(shipped)
     mean = f"{numbers.speedup(shipped.speedup)}, " if shipped.speedup else ""
-    return Phrase(f"against the fastest shipped kernels: {mean}{verdict.words}", verdict.tone)
+    return Phrase(f"against the fastest shipped kernels: {mean}{verdict.text}", verdict.tone)
 
 
 def _with_losers(verdict: TimingVerdict, slower: int, workloads: int) -> Phrase:
@@ -182,7 +171,7 @@ def _judged(speedup: float, other: str, verdict: Phrase, *, is_brief: bool) -> P
     words = f"{numbers.ratio(speedup)} vs {other}"
     if verdict.tone is Tone.GOOD:
         return Phrase(words, Tone.GOOD)
-    doubt = verdict.words.removeprefix("faster, ")
+    doubt = verdict.text.removeprefix("faster, ")
     if is_brief:
         words, doubt = numbers.ratio(speedup), doubt.removeprefix("inconclusive, ")
         return Phrase(f"{words}, {doubt}", verdict.tone)
@@ -198,7 +187,7 @@ def round_verdict(state: SessionState, verdict: RoundVerdict) -> Phrase:
     if timing is None or verdict.outcome is not Outcome.BETTER:
         return phrase_of(verdict.outcome)
     told = timing_verdict(timing)
-    return Phrase(told.words.replace("faster", "better", 1), told.tone)
+    return Phrase(told.text.replace("faster", "better", 1), told.tone)
 
 
 def where_measured(round_: RoundState, verdict: RoundVerdict | None = None) -> str:

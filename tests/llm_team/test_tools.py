@@ -108,7 +108,7 @@ def test_a_coder_mends_its_draft_in_its_turn(
     assert read_session(tmp_path / "run").state.digest() == ran.state.digest()
     shown = describe(used[0])
     assert shown is not None
-    assert shown.words.startswith("coding agent: compile: d1 does not compile: line 22: ")
+    assert shown.text.startswith("coding agent: compile: d1 does not compile: line 22: ")
     asked = [ran.opened.journal.get(e.request) for e in ran.of(ExchangeMade) if e.purpose == "code"]
     assert "[calls check" in asked[-1]
 
@@ -361,7 +361,7 @@ def test_a_profiler_chooses_what_is_measured(
     assert "measured for this" not in asked[0]
     words = describe(given)
     assert words is not None
-    assert words.words.endswith("; rests on: compare baseline with base on all workloads")
+    assert words.text.endswith("; rests on: compare baseline with base on all workloads")
     session = read_session(tmp_path / "run")
     assert session.state.digest() == ran.state.digest()
     shown = as_markdown(compose(session))

@@ -15,6 +15,7 @@ from astra_tui.present.report import environment, measured, story
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.sessions import result_facts
 from astra_tui.present.timing import portfolio_blocks
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.sessions.integrity import Session, Trust, read_session
 from astra_tui.sessions.safe_open import write_inside
 from astra_tui.sessions.store import place_for
@@ -51,7 +52,7 @@ def compose(session: Session) -> doc.Document:
         subtitle=f"Session {session.folder.resolve().name}, {start} to {end} UTC",
         opening=_opening(facts),
         sections=[
-            doc.Section(title, anchor, blocks)
+            doc.Section(title, blocks, anchor)
             for title, anchor, made in _SECTIONS
             if (blocks := made(facts)) is not None
         ],
@@ -66,7 +67,7 @@ def _opening(facts: Facts) -> list[doc.Block]:
         lost = pluralised(len(damage), "part")
         text = f"{lost} of the journal cannot be read, so this report is not complete: "
         found = "; ".join(f"line {d.line}: {d.message}" for d in damage[:5])
-        lines.append((doc.Strong(text), found))
+        lines.append((Phrase(text, Tone.TITLE), found))
     result = doc.fields(result_facts(facts.state)).rows
     return [*doc.paragraphs(*lines), doc.table(("what", "value"), result, "Result")]
 
@@ -79,7 +80,7 @@ def _distrust(trust: Trust) -> doc.Line:
     elif trust.writer:
         text = f"This session is still being written, by {trust.writer}: "
         where = f"the report shows it up to line {trust.line}."
-    return doc.Strong(text), where
+    return Phrase(text, Tone.TITLE), where
 
 
 @dataclass(frozen=True)

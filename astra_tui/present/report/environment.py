@@ -14,6 +14,7 @@ from astra_tui.present.numbers import decimal, seconds
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.measured import protocol_table
 from astra_tui.present.settings import settings_rows
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.sessions.journal_lines import LARGEST_JOURNAL
 from astra_tui.sessions.journal_reader import journal_path
 from astra_tui.sessions.safe_open import read_inside
@@ -118,6 +119,6 @@ def _closing(facts: Facts) -> doc.Line:
         return doc.Code(last.digest), " agrees with the events before it"
     return (
         doc.Code(last.digest),
-        doc.Strong(" is not what this version makes of the events before it"),
+        Phrase(" is not what this version makes of the events before it", Tone.TITLE),
         ": they were altered, or another version wrote them",
     )

@@ -12,7 +12,8 @@ from astra_tui.present.profile import cost_blocks
 from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.plots import counters_figure, roofline_figure
 from astra_tui.present.timing import shipped_blocks, timing_blocks
-from astra_tui.present.words import timing_verdict, words_of
+from astra_tui.present.tones import words_of
+from astra_tui.present.words import timing_verdict
 from astra_tui.sessions.summary import COUNTERS
 
 _PROTOCOLS = (
@@ -50,7 +51,7 @@ def round_timing(timing: Timing) -> doc.Details:
     base, candidate = short(timing.base), short(timing.candidate)
     against = "itself" if base == candidate else base
     workloads = pluralised(len(timing.workloads), "workload")
-    told = f"{timing_verdict(timing).words}, {workloads}"
+    told = f"{timing_verdict(timing).text}, {workloads}"
     times = timing_blocks(timing, base, candidate)
     return doc.Details(f"Times of {candidate} against {against}: {told}", times)
 

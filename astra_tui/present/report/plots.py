@@ -184,7 +184,7 @@ _ROOM_FOR_VALUE = 30
 
 
 def _point(entry: ReportedProposal, found: Ratio | None) -> _Point:
-    title = f"round {entry.label}, {entry.plan.title}: {entry.told.words}"
+    title = f"round {entry.label}, {entry.plan.title}: {entry.told.text}"
     return _Point(entry.label, title, entry.told.tone, entry.became_best, found)
 
 
@@ -204,7 +204,7 @@ def speedup_figure(facts: Facts) -> list[Block]:
         return []
     for final in facts.finals:
         told = timing_verdict(final.timing)
-        title = f"final, against {final.beside}: {told.words}"
+        title = f"final, against {final.beside}: {told.text}"
         found = final.timing.speedup
         points.append(_Point(final.beside, title, told.tone, True, found, is_final=True))
     title = "Speedup of each round against the version it started from"

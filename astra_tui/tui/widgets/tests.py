@@ -20,8 +20,7 @@ from astra_tui.present.checks import (
     reasons_blocks,
 )
 from astra_tui.present.layout import Line, Span
-from astra_tui.present.tones import Tone, tone_of
-from astra_tui.present.words import words_of
+from astra_tui.present.tones import Tone, tone_of, words_of
 from astra_tui.tui.text_layout import Page, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane
