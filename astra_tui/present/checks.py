@@ -18,9 +18,7 @@ from astra_tui.model.check import (
     OutputError,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
-from astra_tui.model.digest import short
 from astra_tui.model.findings import SanitizerReport, sanitizer_words
-from astra_tui.model.state import CandidateState
 from astra_tui.model.values import Values
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, decimal, dimensions, pluralised, seconds, significant
@@ -95,33 +93,6 @@ def reasons_blocks(
     if report.verdict is CheckVerdict.INCONCLUSIVE:
         parts += open_conditions_blocks(report.open_conditions, lines)
     return parts + doc.paragraphs(*_evidence(report)) if passed else parts
-
-
-def check_of(version: CandidateState, device: str) -> CheckReport | None:
-    """The check of a session's candidate as a check of a source alone; None where there is none."""
-    found, compilation = version.check, version.compilation
-    if found is None:
-        return None
-    return CheckReport(
-        task="",
-        task_hash="",
-        source=short(version.hash),
-        source_hash=version.hash,
-        device=device,
-        compiler=compilation.compiler if compilation else "",
-        verdict=found.verdict,
-        message=found.message,
-        diagnostics=compilation.diagnostics if compilation else (),
-        cases=version.results,
-        properties=found.properties,
-        fakes=found.fakes,
-        counters=None,
-        seconds=found.seconds,
-        sanitizer=version.sanitizer,
-        conditions=found.open_conditions,
-        accepted=found.accepted,
-        full_size=found.full_size,
-    )
 
 
 def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:

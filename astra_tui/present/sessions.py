@@ -20,7 +20,7 @@ from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks
 from astra_tui.present.timing import portfolio_blocks, shipped_blocks, speedup_told, timing_blocks
 from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
-from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
+from astra_tui.sessions.store import ALTERED, SessionSummary, in_tree_order, summary_and_state
 from astra_tui.sessions.study import (
     STUDY_COUNTERS,
     SeedMean,
@@ -28,7 +28,7 @@ from astra_tui.sessions.study import (
     WorkloadMeans,
     over_tasks,
 )
-from astra_tui.sessions.summary import counter_totals, final_timings
+from astra_tui.sessions.summary import counter_totals, final_timings, told_timing
 from astra_tui.sessions.wire import Welcome
 
 # -- one -------------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ from astra_tui.sessions.wire import Welcome
 
 def ending_facts(state: SessionState) -> dict[str, doc.Line]:
     """Why a run ended, how good the best is, which workloads lost, what is left to the floor."""
-    closed, best, told = state.closed, words.best_of(state), words.told_timing(state)
+    closed, best, told = state.closed, words.best_of(state), told_timing(state)
     facts: dict[str, doc.Line] = {}
     if closed is not None:
         why = words.closed_words(closed)
@@ -131,21 +131,6 @@ def session_entry(folder: Path) -> SessionSummary:
     is_told = state is not None and summary.status != ALTERED
     result = words.best_of(state) if state is not None and is_told else words.NOTHING_BETTER
     return replace(summary, result=result.text, tone=result.tone.value)
-
-
-def in_tree_order(sessions: Sequence[SessionSummary]) -> Iterator[tuple[int, SessionSummary]]:
-    """Each session with how many parents it has in the list, after its parent."""
-    names = {s.name for s in sessions}
-    children: dict[str, list[SessionSummary]] = {}
-    for s in sessions:
-        children.setdefault(s.parent if s.parent in names else "", []).append(s)
-    stack = [(0, s) for s in reversed(children.pop("", []))]
-    while stack:
-        depth, s = stack.pop()
-        yield depth, s
-        stack += [(depth + 1, child) for child in reversed(children.pop(s.name, []))]
-    for circle in children.values():  # Names that go round: no engine wrote these.
-        yield from ((0, s) for s in circle)
 
 
 def sessions_blocks(sessions: Sequence[SessionSummary]) -> list[doc.Block]:

@@ -20,7 +20,7 @@ from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
 from astra_tui.model.yardsticks import BEST, ShippedTimes
 from astra_tui.present import numbers
 from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
-from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
+from astra_tui.sessions.summary import BASELINE, told_timing
 
 STAGES = {
     "plan": "planning",
@@ -149,21 +149,6 @@ def kind_winner(state: SessionState, kind: str) -> Phrase:
     return _judged(timing.speedup.value, BASELINE, timing_verdict(timing), is_brief=False)
 
 
-def told_timing(state: SessionState) -> tuple[str, Timing] | None:
-    """The timing that says how good the best is, after what it is against; None where counters do:
-    the last ones, else that by which the best became the best.
-    """
-    if not state.has_better:
-        return None
-    final = {found.beside: found.timing for found in final_timings(state)}
-    for file in (TUNED, BASELINE):
-        if file in final:
-            return file, final[file]
-    base = next((r.base for r in reversed(state.rounds) if r.best == state.best), None)
-    timing = None if base is None else state.candidate(state.best).timing(base)
-    return ("its base", timing) if timing is not None else None
-
-
 def _judged(speedup: float, other: str, verdict: Phrase, *, is_brief: bool) -> Phrase:
     """A speedup with what speaks against it; good news needs none. Briefly, the doubt comes before
     what it was measured against, since that must not be cut off.
@@ -181,8 +166,10 @@ def _judged(speedup: float, other: str, verdict: Phrase, *, is_brief: bool) -> P
 # -- rounds ----------------------------------------------------------------------------------------
 
 
-def round_verdict(state: SessionState, verdict: RoundVerdict) -> Phrase:
+def round_verdict(state: SessionState, verdict: RoundVerdict | None) -> Phrase:
     """An outcome as in "better", which is in doubt where its timing has a workload that lost."""
+    if verdict is None:
+        return Phrase("not judged")
     timing = state.candidate(verdict.candidate).timing(verdict.base) if verdict.candidate else None
     if timing is None or verdict.outcome is not Outcome.BETTER:
         return phrase_of(verdict.outcome)

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from astra_tui.model.visible import is_harmless, visible_inline
 from astra_tui.present.document import Entry, Items, Listing, Paragraph
 from astra_tui.present.layout import Span, line_cells, line_text
-from astra_tui.present.numbers import whole_number
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.tui.text_layout import ELLIPSIS, Page, cut, cut_inside, padded, span, wrapped
+from astra_tui.tui.widgets.prompt_line import whole_number
 
 WIDTHS = st.integers(8, 120)
 TEXTS = st.text(max_size=200)

@@ -12,10 +12,10 @@ from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
 from astra_tui.present.numbers import minute, pluralised
 from astra_tui.present.report import environment, measured, story
-from astra_tui.present.report.facts import Facts
 from astra_tui.present.sessions import result_facts
 from astra_tui.present.timing import portfolio_blocks
 from astra_tui.present.tones import Phrase, Tone
+from astra_tui.sessions.facts import Facts
 from astra_tui.sessions.integrity import Session, Trust, read_session
 from astra_tui.sessions.safe_open import write_inside
 from astra_tui.sessions.store import place_for

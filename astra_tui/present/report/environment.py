@@ -11,10 +11,10 @@ from astra_tui.model.fold import fold
 from astra_tui.present import document as doc
 from astra_tui.present.devices import gpu_facts
 from astra_tui.present.numbers import decimal, seconds
-from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.measured import protocol_table
 from astra_tui.present.settings import settings_rows
 from astra_tui.present.tones import Phrase, Tone
+from astra_tui.sessions.facts import Facts
 from astra_tui.sessions.journal_lines import LARGEST_JOURNAL
 from astra_tui.sessions.journal_reader import journal_path
 from astra_tui.sessions.safe_open import read_inside

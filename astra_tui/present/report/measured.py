@@ -6,15 +6,15 @@ from astra_tui.model.digest import short
 from astra_tui.model.timing import Timing
 from astra_tui.present import document as doc
 from astra_tui.present import numbers
-from astra_tui.present.checks import check_of, checks_table, reasons_blocks
+from astra_tui.present.checks import checks_table, reasons_blocks
 from astra_tui.present.numbers import dimensions, pluralised
 from astra_tui.present.profile import cost_blocks
-from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.plots import counters_figure, roofline_figure
 from astra_tui.present.timing import shipped_blocks, timing_blocks
 from astra_tui.present.tones import words_of
 from astra_tui.present.words import timing_verdict
-from astra_tui.sessions.summary import COUNTERS
+from astra_tui.sessions.facts import Facts
+from astra_tui.sessions.summary import COUNTERS, check_of
 
 _PROTOCOLS = (
     "Two protocols. Paired graph replay captures both versions in CUDA graphs and replays them in "
