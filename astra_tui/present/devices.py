@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_tui.model.gpu import GpuIdentity, GpuSample
+from astra_tui.model.gpu import GpuSample
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
 from astra_tui.model.workers import WorkersStatus, WorkerStatus
@@ -28,9 +28,13 @@ _READINGS: dict[str, tuple[str, str, Callable[[GpuSample], float | None]]] = {
 """What is read again and again: its field, its unit, and its value."""
 
 
-def gpu_facts(gpu: GpuIdentity) -> dict[str, str]:
-    """What is known of a GPU, by name."""
+def device_facts(state: SessionState) -> tuple[dict[str, str], list[str]]:
+    """The device and what is known of it, by name, and what it does not tell."""
+    gpu = state.device.gpu if state.device else None
+    if gpu is None:
+        return {"device": state.device_name}, []
     known = {
+        "device": state.device_name,
         "GPU": gpu.name,
         "compute capability": ".".join(map(str, gpu.compute_capability or ())),
         "SMs": gpu.sm_count,
@@ -46,7 +50,8 @@ def gpu_facts(gpu: GpuIdentity) -> dict[str, str]:
         "persistence mode": _switch(gpu.persistence),
         "VBIOS": gpu.vbios,
     }
-    return {name: str(value) for name, value in known.items() if value}
+    missing = [f"not told: {what}: {why}" for what, why in gpu.missing.items()]
+    return {name: str(value) for name, value in known.items() if value}, missing
 
 
 def _switch(value: bool | None) -> str:
@@ -79,18 +84,15 @@ def gpu_blocks(
     """
     if state.opened is None:
         return []
-    gpu = state.device.gpu if state.device else None
-    if gpu is not None:
-        timed = f"{seconds(state.usage.gpu_seconds)} of GPU time so far"
-        facts = {"device": state.device_name, **gpu_facts(gpu), "timed": timed}
-        told = [f"not told: {what}: {why}" for what, why in gpu.missing.items()]
-    else:
-        facts, told = {"device": state.device_name}, [_EMULATOR]
-    device = [doc.fields(facts), *doc.paragraphs(*told)]
+    facts, told = device_facts(state)
+    is_gpu = len(facts) > 1
+    if is_gpu:
+        facts["timed"] = f"{seconds(state.usage.gpu_seconds)} of GPU time so far"
+    device = [doc.fields(facts), *doc.paragraphs(*(told if is_gpu else [_EMULATOR]))]
     parts: dict[str, Sequence[doc.Block]] = {"Versions": [doc.fields(state.opened.versions)]}
     if workers.workers:
         return doc.sections({"Workers": workers_blocks(workers), "Device": device, **parts})
-    now = _samples(samples, width - 30) if gpu is not None else []
+    now = _samples(samples, width - 30) if is_gpu else []
     return [*device, *doc.sections({"Now": now, **parts})]
 
 

@@ -18,7 +18,7 @@ from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks
-from astra_tui.present.timing import portfolio_blocks, shipped_blocks, speedup_told, timing_blocks
+from astra_tui.present.timing import final_blocks, portfolio_blocks, speedup_told
 from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
 from astra_tui.sessions.store import ALTERED, SessionSummary, in_tree_order, summary_and_state
 from astra_tui.sessions.study import (
@@ -39,8 +39,8 @@ def ending_facts(state: SessionState) -> dict[str, doc.Line]:
     closed, best, told = state.closed, words.best_of(state), told_timing(state)
     facts: dict[str, doc.Line] = {}
     if closed is not None:
-        why = words.closed_words(closed)
-        facts["ended"] = (why if why.startswith("finished") else Phrase(why, Tone.BAD),)
+        ended, _, why = words.closed_words(closed).partition(": ")
+        facts[ended] = (why if ended == "finished" else Phrase(why, Tone.BAD),)
     counted = "" if state.candidate(state.best).is_timed else " than the baseline"
     name = f"best on {state.gpu_name}" if state.kinds else "best"
     facts[name] = (Phrase("the baseline: nothing is better", Tone.CAUTION),)
@@ -104,12 +104,8 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
     parts = {
         "Portfolio by device": portfolio_blocks(state),
         "Tools": sanitizer_blocks(best.sanitizer) + hardware,
+        "Times": final_blocks(state),
     }
-    for final in final_timings(state):
-        times = timing_blocks(final.timing, final.beside, short(best.hash))
-        parts[f"Times against {final.beside}"] = times
-    if best.shipped is not None:
-        parts["Kernels that others ship"] = shipped_blocks(best.shipped)
     before, after = baseline.profile, best.profile
     if before is not None and after is not None and before.workloads and after.workloads:
         no_time = "counted by the emulator, which gives no time and no speedup"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from astra_tui.model.digest import short
 from astra_tui.model.events import RoundsTimed
@@ -242,11 +243,18 @@ def shipped_blocks(shipped: ShippedTimes) -> list[doc.Block]:
     return [*blocks, *doc.paragraphs(*untimed)]
 
 
-def chain_blocks(task: str, chain: ChainTimes) -> list[doc.Block]:
+def final_blocks(state: SessionState) -> list[doc.Block]:
+    """The best, measured again at the end, against the files of its task and what others ship."""
+    shipped = state.candidate(state.best).shipped
+    finals = (timing_blocks(f.timing, f.beside, "Best") for f in final_timings(state))
+    return [*chain.from_iterable(finals), *(shipped_blocks(shipped) if shipped else ())]
+
+
+def chain_blocks(task: str, measured: ChainTimes) -> list[doc.Block]:
     """Times of every version, a column a shape; then each source against the fastest shipped."""
-    follows = "itself" if chain.chain == "itself" else "a producer (times are of both)"
+    follows = "itself" if measured.chain == "itself" else "a producer (times are of both)"
     title = f"{task}: microseconds a launch, each after {follows}"
-    shapes = chain.shapes
+    shapes = measured.shapes
     rows: list[doc.Row] = [
         ("floor", *(_us(shape.floor_us) for shape in shapes)),
         (shapes[0].base if shapes else None, *(_us(shape.base_us) for shape in shapes)),
@@ -254,7 +262,7 @@ def chain_blocks(task: str, chain: ChainTimes) -> list[doc.Block]:
     for name in dict.fromkeys(v.name for shape in shapes for v in shape.versions):
         rows.append((name, *(_time_of(shape, name) for shape in shapes)))
     columns = ("version", *(shape.workload for shape in shapes))
-    compared = (_compared_table(shapes, source, mean) for source, mean in chain.means.items())
+    compared = (_compared_table(shapes, source, mean) for source, mean in measured.means.items())
     remarks = dict.fromkeys(remark for shape in shapes for remark in _remarks(shape))
     return [doc.table(columns, rows, title), *compared, *doc.items(*remarks)]
 

@@ -31,7 +31,8 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.team_protocol import Failure, KnownCandidate
 from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.present.events import describe
-from astra_tui.present.report import as_markdown, compose
+from astra_tui.present.markdown import as_markdown
+from astra_tui.present.report import compose
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_writer import Redactor

@@ -266,14 +266,14 @@ def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
 def test_a_loser_is_told_of_wherever_a_recorded_session_is_named() -> None:
     """Its rejected round was not free, and it used up all of its rounds."""
     listed = list_session(bundled("sessions") / "h100-pair-silu", {})
-    assert listed.best == ("1.050x vs tuned.cu (inconclusive, 2 of 7 slower)", Tone.CAUTION)
-    assert listed.brief == ("1.050x, 2 of 7 slower", Tone.CAUTION)
+    assert listed.best == Phrase("1.050x vs tuned.cu (inconclusive, 2 of 7 slower)", Tone.CAUTION)
+    assert listed.brief == Phrase("1.050x, 2 of 7 slower", Tone.CAUTION)
     room = min(NARROW_COLUMNS[4], WIDE_COLUMNS[4]) - 1
     assert len(listed.brief.text) <= room
     assert len(listed.best.text) < WHOLE_BEST
     side = read_side(bundled("sessions") / "h100-pair-silu")
     ending = ending_facts(side.state)
-    assert ending["ended"] == ("finished: 3 of 3 rounds are done",)
+    assert ending["finished"] == ("3 of 3 rounds are done",)
     lost = Phrase("1024x13824 0.973x, 4096x14336 0.961x", Tone.CAUTION)
     assert ending["slower on"] == (lost,)
 
