@@ -42,11 +42,10 @@ def ending_facts(state: SessionState) -> dict[str, doc.Line]:
         ended, _, why = words.closed_words(closed).partition(": ")
         facts[ended] = (why if ended == "finished" else Phrase(why, Tone.BAD),)
     counted = "" if state.candidate(state.best).is_timed else " than the baseline"
-    name = f"best on {state.gpu_name}" if state.kinds else "best"
-    facts[name] = (Phrase("the baseline: nothing is better", Tone.CAUTION),)
+    told_best: doc.Line = (Phrase("the baseline: nothing is better", Tone.CAUTION),)
     if state.has_better:
-        found = (", ", best, counted) if best.text else ()
-        facts[name] = doc.Code(short(state.best)), *found
+        told_best = doc.Code(short(state.best)), *((", ", best, counted) if best.text else ())
+    facts[f"best on {state.gpu_name}" if state.kinds else "best"] = told_best
     for kind, known in state.kinds.items():
         if known.winner:
             winner = "the same" if known.winner == state.best else doc.Code(short(known.winner))
@@ -189,6 +188,7 @@ _MEANS = (
 _TEAMS = "The same by team; of all tasks, each seed's geometric mean over them."
 _COUNTERS = dict(zip(("requests", "sectors", "instructions"), STUDY_COUNTERS, strict=True))
 """The counters of a study, by the names of their columns; `speedup` is the other figure."""
+_NAMES = ("task", "team", "setting")
 
 
 def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
@@ -196,11 +196,13 @@ def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
     the outcomes. Speedups stand only where a GPU ran.
     """
     is_timed = any(device != EMULATOR for row in rows for device in row.devices)
-    names = ("task", "team", "setting")
     figures = (*_COUNTERS, *["speedup"] * is_timed)
-    gains = (_gain(row, figures) for row in rows)
     blocks: list[doc.Block] = [
-        doc.table((*names, "ended", "correct", "lines", *figures), gains, "Gains"),
+        doc.table(
+            (*_NAMES, "ended", "correct", "lines", *figures),
+            ((*_names(row), *_ended(row), *_cells(row, figures)) for row in rows),
+            "Gains",
+        ),
         *doc.paragraphs(_COUNTED, *[_TIMED] * is_timed, _MEANS),
     ]
     teams = tuple(dict.fromkeys(row.team for row in rows))
@@ -209,21 +211,24 @@ def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
         blocks.append(doc.table(columns, _team_rows(rows, teams, figures), "Teams"))
         blocks += doc.paragraphs(_TEAMS)
     by_workload = [
-        (row.task, row.team, row.setting, one.workload, *_cells(one, figures))
+        (*_names(row), one.workload, *_cells(one, figures))
         for row in rows
         for one in row.workloads
         if any(mean and set(mean.values) != {1.0} for mean in _means(one).values())
     ]
     if by_workload:
-        columns = (*names, "workload", *figures)
+        columns = (*_NAMES, "workload", *figures)
         blocks.append(doc.table(columns, by_workload, "By workload, where a seed found anything"))
     return [*blocks, *_outcome_blocks(rows), *_cost_blocks(usage)]
 
 
-def _gain(row: StudyRow, figures: Sequence[str]) -> doc.Row:
+def _names(row: StudyRow) -> tuple[str, str, str]:
+    return row.task, row.team, row.setting
+
+
+def _ended(row: StudyRow) -> doc.Row:
     lines = f"{row.lines.before:.3g} to {row.lines.after:.3g}" if row.lines else "-"
-    ended, right = f"{row.ended} of {row.runs}", f"{row.correct} of {row.ended}"
-    return (row.task, row.team, row.setting, ended, right, lines, *_cells(row, figures))
+    return f"{row.ended} of {row.runs}", f"{row.correct} of {row.ended}", lines
 
 
 def _means(found: StudyRow | WorkloadMeans) -> dict[str, SeedMean | None]:
@@ -241,10 +246,10 @@ def _mean_cell(mean: SeedMean | None, figure: str) -> doc.Cell:
     write = numbers.ratio if figure == "speedup" else numbers.change
     if mean is None:
         return "-"
+    value = doc.number(mean.value, write)
     if mean.low is None or mean.high is None or len(set(mean.values)) == 1:
-        return doc.number(mean.value, write)
-    low, high = (doc.number(end, write) for end in (mean.low, mean.high))
-    return (doc.number(mean.value, write), " [", low, ", ", high, "]")
+        return value
+    return value, " [", doc.number(mean.low, write), ", ", doc.number(mean.high, write), "]"
 
 
 def _team_rows(
@@ -253,31 +258,27 @@ def _team_rows(
     """A row for each task, setting and figure, and for all tasks where there are several."""
     means = {(row.task, row.setting, row.team): _means(row) for row in rows}
     tasks = tuple(dict.fromkeys(row.task for row in rows))
-    groups = [*((task, (task,)) for task in tasks), *[("all", tasks)] * (len(tasks) > 1)]
-    for setting in dict.fromkeys(row.setting for row in rows):
-        for (named, members), figure in product(groups, figures):
-            found = (
-                [means.get((t, setting, team), {}).get(figure) for t in members] for team in teams
-            )
-            cells = (_mean_cell(over_tasks(each), figure) for each in found)
-            yield (named, setting, figure, *cells)
+    groups = {**{task: (task,) for task in tasks}, **({"all": tasks} if len(tasks) > 1 else {})}
+    settings = dict.fromkeys(row.setting for row in rows)
+    for setting, named, figure in product(settings, groups, figures):
+        found = (
+            [means.get((t, setting, team), {}).get(figure) for t in groups[named]] for team in teams
+        )
+        yield named, setting, figure, *(_mean_cell(over_tasks(each), figure) for each in found)
 
 
 def _outcome_blocks(rows: Sequence[StudyRow]) -> list[doc.Block]:
     """How plans and candidates came out."""
     seen = [o for o in Outcome if any(row.outcomes.get(o.value) for row in rows)]
-    ended: list[doc.Row] = []
-    faults: list[doc.Row] = []
+    plans: list[doc.Row] = []
     for row in rows:
-        named = row.task, row.team, row.setting
         shares = (doc.number(row.share(o.value), numbers.percent) for o in seen)
-        ended.append((*named, row.plans, *(shares if row.plans else ("-" for _ in seen))))
-        faults.append((*named, row.candidates, row.wrong, row.not_compiled))
-    plans = ("task", "team", "setting", "plans", *map(words_of, seen))
-    candidates = ("task", "team", "setting", "candidates", "wrong", "not compiled")
+        plans.append((*_names(row), row.plans, *(shares if row.plans else "-" * len(seen))))
+    faults = ((*_names(row), row.candidates, row.wrong, row.not_compiled) for row in rows)
+    columns = (*_NAMES, "candidates", "wrong", "not compiled")
     return [
-        doc.table(plans, ended, "Plans by outcome"),
-        doc.table(candidates, faults, "Candidates, repairs included"),
+        doc.table((*_NAMES, "plans", *map(words_of, seen)), plans, "Plans by outcome"),
+        doc.table(columns, faults, "Candidates, repairs included"),
     ]
 
 

@@ -45,6 +45,12 @@ def timing_verdict(timing: Timing) -> Phrase:
     return _with_losers(timing.verdict, slower, len(timing.workloads))
 
 
+def timing_words(timing: Timing) -> Phrase:
+    """As in "1.234x [1.230, 1.238], faster"."""
+    verdict = timing_verdict(timing)
+    return Phrase(f"{numbers.speedup(timing.speedup)}, {verdict.text}", verdict.tone)
+
+
 def shipped_verdict(shipped: ShippedTimes) -> Phrase:
     """The same against the fastest shipped kernel of each shape, from the intervals alone.
 
