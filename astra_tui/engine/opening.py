@@ -19,7 +19,7 @@ from astra_tui.engine.team_factory import JournaledCalls, ModelAccess, build_tea
 from astra_tui.lab.devices import DeviceChoice, choose_device
 from astra_tui.lab.upstream import task_headers
 from astra_tui.model.errors import UserError
-from astra_tui.model.events import Event, RejectionTakenBack
+from astra_tui.model.events import RejectionTakenBack
 from astra_tui.model.settings import EMULATOR, TeamKind, api_key
 from astra_tui.model.task import KernelTask, find_task
 from astra_tui.model.team_protocol import Team
@@ -47,11 +47,6 @@ class OpenRun(AbstractContextManager["OpenRun"]):
     _session: OpenSession
     _workers: ExitStack
     """Workers that were opened for it."""
-
-    @property
-    def earlier(self) -> tuple[Event, ...]:
-        """What earlier runs of the session recorded."""
-        return tuple(record.event for record in self._session.journal.found.records)
 
     def __exit__(self, *_: object) -> None:
         self._session.journal.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -11,10 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Self, TextIO
 
-import msgspec
 from rich.cells import cell_len
 
-from astra_tui.model.visible import can_act, harmless
+from astra_tui.model.visible import harmless
 
 _LIVE_SECONDS = 0.1
 _PROGRESS_SECONDS = 2.0
@@ -50,15 +48,10 @@ def terminal_size(file: TextIO) -> os.terminal_size:
 
 
 def print_json(data: Any) -> None:
-    """One JSON object on stdout, in the layout that docs/json.md describes.
+    """One JSON object on stdout, in the layout that docs/json.md describes."""
+    from astra_tui.present.document import as_json
 
-    Characters that could act on a terminal are escaped: a reader of JSON gets them back.
-    """
-    encoded = msgspec.json.encode(data, enc_hook=str)
-    text = msgspec.json.format(encoded, indent=2).decode()
-    if not text.isascii():
-        text = "".join(json.dumps(c)[1:-1] if can_act(c) else c for c in text)
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(as_json(data))
 
 
 class LiveLine:

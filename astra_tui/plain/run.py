@@ -25,37 +25,26 @@ _PROGRESS_EVERY = 10
 """Reports of more rounds that make one line; each is of one block of rounds."""
 
 
-class PlanTags:
-    """Follows the events of a run. A tag is "[2] " for the second plan of a round, else empty."""
-
-    def __init__(self) -> None:
-        self._plans = 0
-        self._of: dict[str, int] = {}
-        """The plan of each question and candidate of the round."""
-
-    def tag(self, event: events.Event) -> str:
-        """The tag of the line that is written about an event; every event has to pass here."""
-        subject: str = getattr(event, "candidate", "")
-        match event:
-            case events.RoundOpened():
-                self._plans, self._of = 0, {}
-            case events.PlanProposed():  # Its own line has the number in words.
-                self._plans = max(self._plans, event.proposal + 1)
-                return ""
-            case events.ApprovalAsked(question):
-                self._of[question.id] = question.proposal
-            case events.CodeWritten():
-                self._of[subject] = event.proposal
-            case events.DecisionTaken(decision):
-                subject = decision.question
-            case events.TimingFinished(timing):
-                subject = "" if event.final else timing.candidate
-            case events.StageBegan(stage="hardware") | events.HardwareCountersRead():
-                return ""
-            case events.BestChanged() | events.ShippedTimed():
-                return ""
-        number: int | None = getattr(event, "proposal", self._of.get(subject))
-        return f"[{number + 1}] " if number is not None and self._plans > 1 else ""
+def _tag(event: events.Event, state: SessionState) -> str:
+    """As in "[2] " for what is about the second plan of several of the round, else empty."""
+    number, subject = getattr(event, "proposal", None), getattr(event, "candidate", "")
+    match event:
+        case (
+            events.PlanProposed()  # Its own line has the number in words.
+            | events.StageBegan(stage="hardware")
+            | events.HardwareCountersRead()
+            | events.BestChanged()
+            | events.ShippedTimed()
+        ):
+            return ""
+        case events.DecisionTaken(decision):
+            number = state.questions[decision.question].proposal
+        case events.TimingFinished(timing, final=False):
+            subject = timing.candidate
+    proposals = state.rounds[-1].proposals if state.rounds else ()
+    written = (p.index for p in proposals if subject in p.written)
+    number = next(written, None) if number is None else number
+    return f"[{number + 1}] " if number is not None and len(proposals) > 1 else ""
 
 
 def _tagged(text: str, tag: str) -> str:
@@ -78,7 +67,6 @@ class RunLines:
         self._held: list[str] | None = None
         self._sanitized: list[str] = []
         self._workers = WorkersStatus()
-        self._tags = PlanTags()
 
     def hold(self) -> None:
         """Keeps what it would write, while something else has the terminal."""
@@ -90,18 +78,14 @@ class RunLines:
         for text in held:
             self._write(text)
 
-    def show(self, event: events.Event, state: Callable[[], SessionState] | None = None) -> None:
+    def show(self, event: events.Event, state: Callable[[], SessionState]) -> None:
         """Writes about one event, or not. `state` gives the one that the event made."""
-        tag, text = self._tags.tag(event), self._text(event)
-        if isinstance(event, events.PlanProposed) and state is not None:
+        text = self._text(event)
+        if isinstance(event, events.PlanProposed):
             text += _expectation(event, state())
         if text:
             write = self._write if self._held is None else self._held.append
-            write(_tagged(text, tag))
-
-    def pass_over(self, event: events.Event) -> None:
-        """Takes note of an event of an earlier run, and writes nothing."""
-        self._tags.tag(event)
+            write(_tagged(text, _tag(event, state())))
 
     def _text(self, event: events.Event) -> str:
         match event:
@@ -130,7 +114,7 @@ class RunLines:
             ):
                 return ""
         said = describe(event)
-        return _INDENTS.get(type(event), "  ") + said.words if said else ""
+        return _INDENTS.get(type(event), "  ") + said.text if said else ""
 
     def _sanitizer(self, event: events.Sanitized) -> str:
         """What no tool looked at is reported once, and again when its reason is another."""

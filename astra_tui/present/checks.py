@@ -18,14 +18,11 @@ from astra_tui.model.check import (
     OutputError,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
-from astra_tui.model.digest import short
 from astra_tui.model.findings import SanitizerReport, sanitizer_words
-from astra_tui.model.state import CandidateState
 from astra_tui.model.values import Values
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, decimal, dimensions, pluralised, seconds, significant
-from astra_tui.present.tones import Phrase, Tone, tone_of
-from astra_tui.present.words import words_of
+from astra_tui.present.tones import Phrase, Tone, phrase_of, tone_of, words_of
 
 MOST_SHOWN = 5
 """Causes of failure, warnings, open conditions, and findings of one tool."""
@@ -71,7 +68,7 @@ def check_blocks(
     `shown` is how the source is named here, `text` its content, `again` the command that checks it.
     """
     parts = reasons_blocks(report, text.split("\n"), again, verbose=verbose)
-    verdict = doc.Badge(words_of(report.verdict).upper(), tone_of(report.verdict))
+    verdict = Phrase(words_of(report.verdict).upper(), tone_of(report.verdict))
     return [doc.Entry((verdict, f" {report.task} {shown}"), parts)]
 
 
@@ -98,33 +95,6 @@ def reasons_blocks(
     return parts + doc.paragraphs(*_evidence(report)) if passed else parts
 
 
-def check_of(version: CandidateState, device: str) -> CheckReport | None:
-    """The check of a session's candidate as a check of a source alone; None where there is none."""
-    found, compilation = version.check, version.compilation
-    if found is None:
-        return None
-    return CheckReport(
-        task="",
-        task_hash="",
-        source=short(version.hash),
-        source_hash=version.hash,
-        device=device,
-        compiler=compilation.compiler if compilation else "",
-        verdict=found.verdict,
-        message=found.message,
-        diagnostics=compilation.diagnostics if compilation else (),
-        cases=version.results,
-        properties=found.properties,
-        fakes=found.fakes,
-        counters=None,
-        seconds=found.seconds,
-        sanitizer=version.sanitizer,
-        conditions=found.open_conditions,
-        accepted=found.accepted,
-        full_size=found.full_size,
-    )
-
-
 def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:
     """What a compiler says, each with its line of the source."""
     blocks: list[doc.Block] = []
@@ -139,7 +109,7 @@ def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:
 def compile_error_blocks(file: str, compilation: Compilation) -> list[doc.Block]:
     """What the compiler says of a source that does not compile."""
     said = diagnostics_blocks(compilation.diagnostics)
-    return [doc.Entry((doc.Badge("COMPILE ERROR", Tone.BAD), f" {file}"), said)]
+    return [doc.Entry((Phrase("COMPILE ERROR", Tone.BAD), f" {file}"), said)]
 
 
 def at_line(text: str, lines: _Text, at: int) -> doc.Entry:
@@ -164,7 +134,7 @@ def failures_blocks(
             command = f"alone: {again} --case {shlex.quote(case.id)}"
             parts.append(doc.Listing("", (Phrase(command),)))
         sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
-        shown.append(doc.Entry((doc.badge(result.outcome), sizes), parts))
+        shown.append(doc.Entry((phrase_of(result.outcome), sizes), parts))
     remark = f"{left}; check --verbose shows every case"
     return [*shown, *doc.paragraphs(remark if left else "")]
 
@@ -181,7 +151,7 @@ def _at_full_size(alike: Sequence[FullSizeResult], lines: _Text) -> doc.Block:
     more = f" and {pluralised(len(alike) - 1, 'more workload')}" if len(alike) > 1 else ""
     ran = doc.paragraphs(result.extent) if result.blocks else []
     title = f"  workload {result.workload} at its own size{more}"
-    return doc.Entry((doc.badge(result.outcome), title), (*_what_is_wrong(result, lines), *ran))
+    return doc.Entry((phrase_of(result.outcome), title), (*_what_is_wrong(result, lines), *ran))
 
 
 def _what_is_wrong(result: CaseResult | FullSizeResult, lines: _Text) -> list[doc.Block]:
@@ -266,7 +236,7 @@ def sanitizer_blocks(reports: Sequence[SanitizerReport], lines: _Text = ()) -> l
     remedies = dict.fromkeys(r.remedy for r in reports if r.remedy)
     found = [block for report in reports for block in _tool_findings(report, lines)]
     outcomes: list[doc.Line] = [
-        (doc.Badge(words, tone_of(verdict)),)
+        (Phrase(words, tone_of(verdict)),)
         for verdict in dict.fromkeys(r.verdict for r in reports)
         for words in sanitizer_words(r for r in reports if r.verdict is verdict)
     ]
@@ -313,7 +283,7 @@ def checks_table(
             sum(f.caught for f in r.fakes),
         )
         row = (
-            name, source, doc.badge(r.verdict), f"{count(passed)} of {count(cases)}",
+            name, source, phrase_of(r.verdict), f"{count(passed)} of {count(cases)}",
             doc.number(error.error, decimal, 3) if error else None,
             doc.number(error.allowed, decimal, 2) if error else None,
             doc.number(r.seconds, seconds),
@@ -334,5 +304,5 @@ def _all_cases(results: Sequence[CaseResult]) -> doc.Table:
     for r in results:
         error = doc.number(r.worst.error, decimal, 3) if r.worst else None
         ulp = doc.number(r.worst.max_ulp, decimal, 0) if r.worst else None
-        rows.append((r.case.id, doc.badge(r.outcome), error, ulp, r.case.why))
+        rows.append((r.case.id, phrase_of(r.outcome), error, ulp, r.case.why))
     return doc.table(("case", "outcome", "error", "ulp", "why"), rows)

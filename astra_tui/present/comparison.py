@@ -13,7 +13,7 @@ from astra_tui.present.counters import counted_table
 from astra_tui.present.numbers import pluralised, significant
 from astra_tui.present.plans import effects
 from astra_tui.present.timing import timing_blocks
-from astra_tui.present.tones import Phrase, Tone, sign_of
+from astra_tui.present.tones import Phrase, Tone, phrase_of, sign_of
 from astra_tui.sessions.comparison import Side, Sides, Step, case_differences, direct_timing
 from astra_tui.sessions.summary import TUNED
 
@@ -65,7 +65,7 @@ def plans_blocks(sides: Sides) -> list[doc.Block]:
     return [
         *doc.paragraphs("" if same_task(sides) else f"{_OTHER_TASKS}only plans compare."),
         _table((name, *(origin[name] for origin in origins)) for name in known),
-        doc.Section("Plans, from the baseline on", "", [_table([*steps, ("not shown", *others)])]),
+        doc.Section("Plans, from the baseline on", [_table([*steps, ("not shown", *others)])]),
     ]
 
 
@@ -80,11 +80,11 @@ def _origin(side: Side) -> dict[str, doc.Cell]:
     verdict = side.steps[-1].verdict if side.steps else None
     told: doc.Line = ()
     if found.outcome is not None and verdict is not None:
-        outcome = doc.badge(words.round_verdict(side.state, verdict))
+        outcome = words.round_verdict(side.state, verdict)
         told = (outcome, f": {'; '.join(found.reasons[:2])}")
     return {
         "session": f"{side.folder.name}:r{found.round}",
-        "trust": doc.Badge(trust.verdict.value.upper(), tone),
+        "trust": Phrase(trust.verdict.value.upper(), tone),
         "candidate": doc.Code(short(found.candidate)),
         "task": f"{opened.settings.task}, {words.team_words(opened.settings)}",
         "device": side.state.device_name,
@@ -100,7 +100,7 @@ def _step(side: Side, step: Step) -> dict[str, doc.Cell]:
     mark = sign_of(tone) if verdict else ">"
     told = effects(plan, verdict, side.state.candidate(side.state.round(step.round).base))
     return {
-        "plan": (doc.Badge(f"{mark} ", tone), f"{step.round} ", doc.Strong(plan.title)),
+        "plan": (Phrase(f"{mark} ", tone), f"{step.round} ", Phrase(plan.title, Tone.TITLE)),
         "  move": plan.move or "written by the coding agent",
         "  bottleneck": plan.bottleneck,
         "  change": plan.change,
@@ -128,11 +128,11 @@ def _check(side: Side) -> doc.Cell:
     found = side.compared
     if found.verdict is None:
         return "not checked"
-    return doc.badge(found.verdict), f", {found.cases} cases, {len(found.failed)} failed"
+    return phrase_of(found.verdict), f", {found.cases} cases, {len(found.failed)} failed"
 
 
 def _ended(outcome: CaseOutcome | None) -> doc.Cell:
-    return doc.badge(outcome or Phrase("not run", Tone.DIM))
+    return phrase_of(outcome) if outcome else Phrase("not run", Tone.DIM)
 
 
 # -- costs -----------------------------------------------------------------------------------------

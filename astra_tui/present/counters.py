@@ -229,7 +229,7 @@ def hardware_blocks(report: NcuReport, file: str = "") -> list[doc.Block]:
     """Every counter of every launch with its unit, or why there are none; never its durations."""
     by = f", by ncu {report.version}" if report.version else ""
     head = f"{file}: " * bool(file) + f"hardware counters: {report.outcome}{by}"
-    told = doc.Badge(head, Tone.PLAIN if report.available else Tone.CAUTION)
+    told = Phrase(head, Tone.PLAIN if report.available else Tone.CAUTION)
     blocks = doc.paragraphs(report.remedy)
     for launch in report.launches:
         size = (" x ".join(count(n) for n in each) for each in (launch.grid, launch.block))
@@ -242,7 +242,7 @@ def hardware_blocks(report: NcuReport, file: str = "") -> list[doc.Block]:
             lost = "passes over shared memory lost to bank conflicts"
             blocks += doc.paragraphs(f"{launch.excess_shared_wavefronts:,.0f} {lost}")
         for name, why in launch.missing.items():
-            blocks += doc.paragraphs((doc.Badge(f"not read: {name}: {why}", Tone.CAUTION),))
+            blocks += doc.paragraphs((Phrase(f"not read: {name}: {why}", Tone.CAUTION),))
     return [doc.Entry((told,), blocks)]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_tui.model.gpu import GpuIdentity, GpuSample
+from astra_tui.model.gpu import GpuSample
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import SessionState
 from astra_tui.model.workers import WorkersStatus, WorkerStatus
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, pluralised, seconds, size
-from astra_tui.present.tones import Tone
+from astra_tui.present.tones import Phrase, Tone
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -28,9 +28,13 @@ _READINGS: dict[str, tuple[str, str, Callable[[GpuSample], float | None]]] = {
 """What is read again and again: its field, its unit, and its value."""
 
 
-def gpu_facts(gpu: GpuIdentity) -> dict[str, str]:
-    """What is known of a GPU, by name."""
+def device_facts(state: SessionState) -> tuple[dict[str, str], list[str]]:
+    """The device and what is known of it, by name, and what it does not tell."""
+    gpu = state.device.gpu if state.device else None
+    if gpu is None:
+        return {"device": state.device_name}, []
     known = {
+        "device": state.device_name,
         "GPU": gpu.name,
         "compute capability": ".".join(map(str, gpu.compute_capability or ())),
         "SMs": gpu.sm_count,
@@ -46,7 +50,8 @@ def gpu_facts(gpu: GpuIdentity) -> dict[str, str]:
         "persistence mode": _switch(gpu.persistence),
         "VBIOS": gpu.vbios,
     }
-    return {name: str(value) for name, value in known.items() if value}
+    missing = [f"not told: {what}: {why}" for what, why in gpu.missing.items()]
+    return {name: str(value) for name, value in known.items() if value}, missing
 
 
 def _switch(value: bool | None) -> str:
@@ -60,14 +65,14 @@ def gpu_line(state: SessionState, samples: Sequence[GpuSample], workers: Workers
         return ()
     if workers.workers:
         troubled = any(w.trouble for w in workers.workers)
-        return (doc.Badge(summary_words(workers), Tone.CAUTION if troubled else Tone.PLAIN),)
+        return (Phrase(summary_words(workers), Tone.CAUTION if troubled else Tone.PLAIN),)
     if device is None or device.device == EMULATOR:
         return ("none: the emulator counts, and gives no times",)
     if device.gpu is None:
         return (device.device,)
     each = ((unit, _now(read, samples)) for _, unit, read in _READINGS.values())
     readings = [f"{value:.4g} {unit}" for unit, found in each for value in found]
-    return f"{device.gpu.name}  ", doc.Badge(", ".join(readings) or "no readings", Tone.DIM)
+    return f"{device.gpu.name}  ", Phrase(", ".join(readings) or "no readings", Tone.DIM)
 
 
 def gpu_blocks(
@@ -79,18 +84,15 @@ def gpu_blocks(
     """
     if state.opened is None:
         return []
-    gpu = state.device.gpu if state.device else None
-    if gpu is not None:
-        timed = f"{seconds(state.usage.gpu_seconds)} of GPU time so far"
-        facts = {"device": state.device_name, **gpu_facts(gpu), "timed": timed}
-        told = [f"not told: {what}: {why}" for what, why in gpu.missing.items()]
-    else:
-        facts, told = {"device": state.device_name}, [_EMULATOR]
-    device = [doc.fields(facts), *doc.paragraphs(*told)]
+    facts, told = device_facts(state)
+    is_gpu = len(facts) > 1
+    if is_gpu:
+        facts["timed"] = f"{seconds(state.usage.gpu_seconds)} of GPU time so far"
+    device = [doc.fields(facts), *doc.paragraphs(*(told if is_gpu else [_EMULATOR]))]
     parts: dict[str, Sequence[doc.Block]] = {"Versions": [doc.fields(state.opened.versions)]}
     if workers.workers:
         return doc.sections({"Workers": workers_blocks(workers), "Device": device, **parts})
-    now = _samples(samples, width - 30) if gpu is not None else []
+    now = _samples(samples, width - 30) if is_gpu else []
     return [*device, *doc.sections({"Now": now, **parts})]
 
 
@@ -109,12 +111,12 @@ def _now(read: Callable[[GpuSample], float | None], samples: Sequence[GpuSample]
 def _samples(samples: Sequence[GpuSample], room: int) -> list[doc.Block]:
     if not samples:
         text = "No readings: none are taken while replays are timed, and a journal keeps none."
-        return [doc.dim(text)]
+        return doc.paragraphs(Phrase(text, Tone.DIM))
     last, missing = samples[-1], samples[-1].missing
     rows: list[doc.Row] = []
     for title, (field, unit, read) in _READINGS.items():
         found = [f"{value:.4g} {unit}" for value in _now(read, samples)]
-        now: doc.Cell = found[0] if found else doc.Badge(missing.get(field, "not told"), Tone.DIM)
+        now: doc.Cell = found[0] if found else Phrase(missing.get(field, "not told"), Tone.DIM)
         rows.append((title, now, _strip([read(s) for s in samples], room)))
     states: dict[str, str] = {}
     if last.throttle_reasons is None or last.throttle_reasons:
@@ -124,7 +126,7 @@ def _samples(samples: Sequence[GpuSample], room: int) -> list[doc.Block]:
         pids = ", ".join(str(process.pid) for process in last.other_processes or ())
         uses = f"process {pids} uses this GPU too; times may suffer"
         states["others"] = uses if pids else missing.get("other_processes", "not told")
-    warnings = ((name, doc.Badge(text, Tone.CAUTION)) for name, text in states.items())
+    warnings = ((name, Phrase(text, Tone.CAUTION)) for name, text in states.items())
     return [doc.table(("", "", ""), rows), doc.table(("", ""), warnings)]
 
 
@@ -186,7 +188,7 @@ def _lasting(worker: WorkerStatus) -> tuple[object, ...]:
 def workers_blocks(status: WorkersStatus) -> list[doc.Block]:
     """A line for each, and what waits."""
     tones = {True: Tone.CAUTION, False: Tone.PLAIN}
-    each = ((doc.Badge(worker_words(w), tones[bool(w.trouble)]),) for w in status.workers)
+    each = ((Phrase(worker_words(w), tones[bool(w.trouble)]),) for w in status.workers)
     waiting = [f"{count(number)} {_WAITS[use]}" for use, number in status.waiting.items()]
     return doc.paragraphs(*each, f"Waiting: {', '.join(waiting)}." if waiting else "")
 

@@ -5,47 +5,37 @@ Texts may come from anyone; the writers make them harmless.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from astra_tui.model.timing import Ratio
-from astra_tui.model.visible import harmless
+from astra_tui.model.visible import can_act, harmless
 from astra_tui.present.numbers import change, count, ratio
 from astra_tui.present.tones import Phrase, Tone
-from astra_tui.present.words import phrase_of
 
 
-class Code(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True, tag_field="kind", tag=str.lower):
+    """A part of a document; in JSON it has its kind."""
+
+
+class Code(Part, frozen=True):
     """A name, hash or command."""
 
     text: str
 
 
-class Strong(msgspec.Struct, frozen=True):
-    """Words that matter."""
-
-    text: str
-
-
-class Number(msgspec.Struct, frozen=True):
+class Number(Part, frozen=True):
     """A value of the journal as it is shown; the HTML carries the exact one too."""
 
     value: float
     text: str
     tone: Tone = Tone.PLAIN
-
-
-class Badge(msgspec.Struct, frozen=True):
-    """An outcome or a verdict."""
-
-    text: str
-    tone: Tone
 
 
 N = TypeVar("N", int, float)
@@ -69,26 +59,26 @@ def changed(before: int, after: int) -> Number | None:
     return Number(after / before - 1 if before else math.inf, text, tone)
 
 
-def badge(said: StrEnum | Phrase) -> Badge:
-    """An outcome or a verdict in its tone."""
-    return Badge(said.words, said.tone) if isinstance(said, Phrase) else badge(phrase_of(said))
-
-
-Inline = str | Code | Strong | Number | Badge
+Inline = str | Code | Number | Phrase
 Line = tuple[Inline, ...]
+Cell = Inline | Line | int | None
+"""What a line is written with: a whole number is a count, and None says nothing."""
+
+
+def line_of(cell: Cell) -> Line:
+    """The line that such a cell is; empty where it says nothing."""
+    if isinstance(cell, tuple):
+        return cell
+    if isinstance(cell, int):
+        return (number(cell, count),)
+    return (cell,) if cell is not None and cell != "" else ()
 
 
 def phrases(line: Line) -> list[Phrase]:
     """The texts of a line, each in its tone; a line feed in them begins no other line."""
     texts = (part if isinstance(part, str) else part.text for part in line)
-    shown = (text.replace("\n", " ") for text in texts)
-    return [Phrase(text, _tone(part)) for text, part in zip(shown, line, strict=True)]
-
-
-def _tone(part: Inline) -> Tone:
-    if isinstance(part, Badge | Number):
-        return part.tone
-    return Tone.TITLE if isinstance(part, Strong) else Tone.PLAIN
+    tones = (getattr(part, "tone", Tone.PLAIN) for part in line)
+    return [Phrase(text.replace("\n", " "), tone) for text, tone in zip(texts, tones, strict=True)]
 
 
 def interval(found: Ratio) -> Line:
@@ -104,29 +94,24 @@ def speedup_line(found: Ratio | None) -> Line:
     return (number(found.value, ratio), " ", *interval(found)) if found else ()
 
 
-class Paragraph(msgspec.Struct, frozen=True):
+class Paragraph(Part, frozen=True):
     """One paragraph."""
 
     line: Line
 
 
-def dim(text: str) -> Block:
-    """A remark."""
-    return Paragraph((Badge(text, Tone.DIM),))
-
-
-def paragraphs(*texts: str | Line) -> list[Block]:
+def paragraphs(*texts: Cell) -> list[Block]:
     """One for each text that is not empty."""
-    return [Paragraph((t,) if isinstance(t, str) else t) for t in texts if t]
+    return [Paragraph(line) for line in map(line_of, texts) if line]
 
 
-class Quote(msgspec.Struct, frozen=True):
+class Quote(Part, frozen=True):
     """What a model or an engineer wrote, line by line."""
 
     text: str
 
 
-class Items(msgspec.Struct, frozen=True):
+class Items(Part, frozen=True):
     """A list of short lines."""
 
     lines: tuple[Line, ...]
@@ -138,12 +123,12 @@ def first(parts: Sequence[T], most: int) -> tuple[Sequence[T], str]:
     return parts[:most], f"and {left} more" if left > 0 else ""
 
 
-def items(*texts: str | Line) -> list[Block]:
+def items(*texts: Cell) -> list[Block]:
     """A list of these lines; nothing where there are none."""
-    return [Items(tuple((t,) if isinstance(t, str) else t for t in texts))] if texts else []
+    return [Items(tuple(map(line_of, texts)))] if texts else []
 
 
-class Table(msgspec.Struct, frozen=True):
+class Table(Part, frozen=True):
     """Rows of cells, of which the first is the row's header; see `table`.
 
     Where no column has a name, there is no row of names. `places` names rows of
@@ -191,8 +176,6 @@ class Table(msgspec.Struct, frozen=True):
 _LABELS = 2
 """Columns that say what the row of a table is about, where its columns are taken apart."""
 
-Cell = Inline | Line | int | None
-"""What a table is written with: a whole number is a count, and None an empty cell."""
 Row = tuple[Cell, ...]
 
 
@@ -205,19 +188,11 @@ def table(
     optional: int = 0,
 ) -> Table:
     """A table of such cells."""
-    made = tuple(tuple(map(_cell, row)) for row in rows)
+    made = tuple(tuple(map(line_of, row)) for row in rows)
     return Table(caption, tuple(columns), made, places, optional)
 
 
-def _cell(cell: Cell) -> Line:
-    if isinstance(cell, tuple):
-        return cell
-    if isinstance(cell, int):
-        return (number(cell, count),)
-    return (cell,) if cell is not None and cell != "" else ()
-
-
-class Fields(msgspec.Struct, frozen=True):
+class Fields(Part, frozen=True):
     """Names, and what is said under them; what belongs to the line above has no name."""
 
     rows: tuple[tuple[str, Line], ...]
@@ -226,7 +201,7 @@ class Fields(msgspec.Struct, frozen=True):
 def fields(rows: Mapping[str, Cell] | Iterable[tuple[str, Cell]]) -> Fields:
     """Those of these fields in which something is said."""
     named = rows.items() if isinstance(rows, Mapping) else rows
-    return Fields(tuple((name, _cell(cell)) for name, cell in named if cell))
+    return Fields(tuple((name, line_of(cell)) for name, cell in named if cell))
 
 
 def place(of: tuple[str, ...], *metrics: str) -> str:
@@ -237,21 +212,21 @@ def place(of: tuple[str, ...], *metrics: str) -> str:
     return "\t".join(["\n".join(of), *metrics])
 
 
-class Listing(msgspec.Struct, frozen=True):
+class Listing(Part, frozen=True):
     """Lines as they are, set in a fixed width. With a heading they are in columns."""
 
     heading: str
     lines: Sequence[Phrase]
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(Part, frozen=True):
     """A line, and set in below it what belongs to it."""
 
     line: Line
     blocks: Sequence[Block]
 
 
-class Figure(msgspec.Struct, frozen=True):
+class Figure(Part, frozen=True):
     """A drawing; `description` says in words what it shows. Its numbers are in a table nearby."""
 
     title: str
@@ -259,13 +234,13 @@ class Figure(msgspec.Struct, frozen=True):
     svg: str
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(Part, frozen=True):
     """A whole kernel source."""
 
     text: str
 
 
-class Diff(msgspec.Struct, frozen=True):
+class Diff(Part, frozen=True):
     """How one source became another."""
 
     old_name: str
@@ -274,7 +249,7 @@ class Diff(msgspec.Struct, frozen=True):
     new: str
 
 
-class Details(msgspec.Struct, frozen=True):
+class Details(Part, frozen=True):
     """Parts that are folded away under a line of summary; `long` ones stay so in print."""
 
     summary: str
@@ -282,17 +257,17 @@ class Details(msgspec.Struct, frozen=True):
     long: bool = False
 
 
-class Section(msgspec.Struct, frozen=True):
+class Section(Part, frozen=True):
     """A titled part; sections inside of it are one level lower. Links lead to its anchor."""
 
     title: str
-    anchor: str
     blocks: Sequence[Block]
+    anchor: str = ""
 
 
 def sections(parts: Mapping[str, Sequence[Block]]) -> list[Block]:
     """One for each of these titles that has blocks."""
-    return [Section(title, "", blocks) for title, blocks in parts.items() if blocks]
+    return [Section(title, blocks) for title, blocks in parts.items() if blocks]
 
 
 Block = (
@@ -311,7 +286,7 @@ Block = (
 )
 
 
-class Document(msgspec.Struct, frozen=True):
+class Document(Part, frozen=True):
     """A whole report."""
 
     title: str
@@ -347,17 +322,12 @@ def spaced(text: str, limit: int = LONGEST_TEXT) -> str:
 # -- as plain data --------------------------------------------------------------------------------
 
 
-def as_json(document: Document) -> str:
-    """The whole document; every part has its `kind`, and numbers their exact value and text."""
-    return msgspec.json.format(msgspec.json.encode(_data(document)), indent=1).decode() + "\n"
+def as_json(data: Any) -> str:
+    """A document, where every part has its `kind`, or another answer as a JSON object in lines.
 
-
-def _data(part: Any) -> Any:
-    if isinstance(part, msgspec.Struct):
-        named = {name: _data(getattr(part, name)) for name in part.__struct_fields__}
-        return {"kind": type(part).__name__.lower(), **named}
-    if isinstance(part, tuple | list):
-        return [_data(one) for one in part]
-    if isinstance(part, frozenset):
-        return sorted(part)
-    return harmless(part) if isinstance(part, str) else part
+    Characters that could act on a terminal are escaped: a reader of JSON gets them back.
+    """
+    text = msgspec.json.format(msgspec.json.encode(data, enc_hook=str), indent=2).decode()
+    if not text.isascii():
+        text = "".join(json.dumps(c)[1:-1] if can_act(c) else c for c in text)
+    return text + "\n"

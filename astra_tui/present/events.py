@@ -8,10 +8,9 @@ from astra_tui.model.compilation import Severity
 from astra_tui.model.constraints import broken
 from astra_tui.model.digest import short
 from astra_tui.model.findings import sanitizer_words
-from astra_tui.present import numbers
 from astra_tui.present import words as say
-from astra_tui.present.numbers import pluralised
-from astra_tui.present.tones import Phrase, Tone, tone_of
+from astra_tui.present.numbers import count, pluralised, seconds, speedup, times
+from astra_tui.present.tones import Phrase, Tone, tone_of, words_of
 
 
 def describe(event: events.Event) -> Phrase | None:
@@ -43,16 +42,15 @@ def _of_plans(event: events.Event) -> Phrase | None:
         case events.RejectionTakenBack():
             return Phrase(f"rejection taken back by {event.by.describe()}")
         case events.VerdictReached(verdict=verdict):
-            words = f"verdict {say.words_of(verdict.outcome)}: {'; '.join(verdict.reasons[:3])}"
+            words = f"verdict {words_of(verdict.outcome)}: {'; '.join(verdict.reasons[:3])}"
             timed = verdict.comparison is not None and verdict.comparison.speedup is not None
             tone = tone_of(verdict.outcome)  # Whether a workload lost, its timing has said.
             return Phrase(words, Tone.PLAIN if timed and tone is Tone.GOOD else tone)
         case events.BestChanged():
             return Phrase(f"the best is now {short(event.candidate)}", Tone.ACCENT)
         case events.AnalysisGiven():
-            return Phrase(
-                "; ".join([f"{event.role}: {event.text}", *say.selection_words(event.selection)])
-            )
+            chosen = say.selection_words(event.selection)
+            return Phrase("; ".join([f"{event.role}: {event.text}", *chosen]))
     return None
 
 
@@ -63,32 +61,28 @@ def _of_code(event: events.Event) -> Phrase | None:
             return Phrase(f"code {short(event.candidate)} by {event.author.describe()}{what}")
         case events.DiffReviewed(rulings=rulings):
             told = say.review_words(rulings)
-            lines = "".join(f"; {say.ruling_words(r).words}" for r in broken(rulings))
-            return Phrase(f"{short(event.candidate)}, {told.words}{lines}", told.tone)
+            lines = "".join(f"; {say.ruling_words(r).text}" for r in broken(rulings))
+            return Phrase(f"{short(event.candidate)}, {told.text}{lines}", told.tone)
         case events.CodeFailed():
             return Phrase(f"no code: {event.reason}", Tone.BAD)
-        case events.CompileFinished(ok=True):
-            return Phrase(f"compiled {short(event.candidate)} in {numbers.seconds(event.seconds)}")
         case events.CopyFound():
             same = f"runs the code of {short(event.original)}, whose results it shares"
             return Phrase(f"{short(event.candidate)} {same}", Tone.CAUTION)
+        case events.CompileFinished(ok=True):
+            return Phrase(f"compiled {short(event.candidate)} in {seconds(event.seconds)}")
         case events.CompileFinished():
             errors = [d for d in event.diagnostics if d.severity is Severity.ERROR]
             first = f"line {errors[0].line}: {errors[0].message}" if errors else "no reason given"
             return Phrase(f"{short(event.candidate)} does not compile: {first}", Tone.BAD)
         case events.ExchangeMade():
-            given, written = map(numbers.count, (event.input_tokens, event.output_tokens))
-            tokens = f"{given} tokens in, {written} out"
-            took = numbers.seconds(event.seconds)
-            text = f"{event.model} for {event.purpose}: {tokens}, {took}"
-            if event.error:
-                return Phrase(f"{text}; failed: {event.error}", Tone.BAD)
-            return Phrase(text, Tone.DIM)
+            tokens = f"{count(event.input_tokens)} tokens in, {count(event.output_tokens)} out"
+            failed = f"; failed: {event.error}" if event.error else ""
+            text = f"{event.model} for {event.purpose}: {tokens}, {seconds(event.seconds)}{failed}"
+            return Phrase(text, Tone.BAD if failed else Tone.DIM)
         case events.ToolUsed():
             what = event.tool if event.subject in event.summary else f"{event.tool} {event.subject}"
-            cut = f"; {event.cut}" if event.cut else ""
-            took = numbers.seconds(event.seconds)
-            text = f"{event.role.value} agent: {what}: {event.summary}{cut} ({took})"
+            told_of = event.summary + (f"; {event.cut}" if event.cut else "")
+            text = f"{event.role.value} agent: {what}: {told_of} ({seconds(event.seconds)})"
             return Phrase(text, Tone.CAUTION if event.cut else Tone.DIM)
     return None
 
@@ -98,11 +92,10 @@ def _of_checks(event: events.Event) -> Phrase | None:
         case events.CheckStarted():
             return Phrase(f"checking {event.cases} cases of {short(event.candidate)}")
         case events.CaseChecked(result=result) if not result.outcome.ok:
-            words = f"{result.case.id} {say.words_of(result.outcome)}: {result.message}"
+            words = f"{result.case.id} {words_of(result.outcome)}: {result.message}"
             return Phrase(words, tone_of(result.outcome))
         case events.CheckFinished():
-            took = numbers.seconds(event.seconds)
-            words = f"check {say.words_of(event.verdict)}: {event.message} ({took})"
+            words = f"check {words_of(event.verdict)}: {event.message} ({seconds(event.seconds)})"
             return Phrase(words, tone_of(event.verdict))
         case events.Sanitized(reports=reports):
             tone = Tone.BAD if any(report.found for report in reports) else Tone.PLAIN
@@ -113,53 +106,47 @@ def _of_checks(event: events.Event) -> Phrase | None:
             return Phrase(words, Tone.PLAIN if report.available else Tone.CAUTION)
         case events.ProfileTaken():
             return Phrase(f"profile of {short(event.candidate)} on {event.profile.device}")
-        case _:
-            return _of_timing(event)
+    return _of_timing(event)
 
 
 def _of_timing(event: events.Event) -> Phrase | None:
     match event:
         case events.RoundsTimed():
-            times = numbers.times(event.base_us, event.candidate_us)
-            found = f"{numbers.speedup(event.speedup)} after {event.rounds} rounds"
-            return Phrase(f"{event.workload}: {found}, {times}", Tone.DIM)
+            found = f"{speedup(event.speedup)} after {event.rounds} rounds"
+            took = times(event.base_us, event.candidate_us)
+            return Phrase(f"{event.workload}: {found}, {took}", Tone.DIM)
         case events.WorkloadTimed(timing=timing):
             return Phrase(say.workload_words(timing), tone_of(timing.verdict))
         case events.TimingFinished(timing=timing):
             what = "the best, re-measured" if event.final else f"{short(timing.candidate)} timed"
-            verdict = say.timing_verdict(timing)
-            found = f"{numbers.speedup(timing.speedup)}, {verdict.words}"
+            told = say.timing_words(timing)
             why = f": {timing.reasons[0]}" if timing.reasons else ""
-            took = numbers.seconds(timing.seconds)
-            words = f"{what} against {short(timing.base)}: {found}{why} ({took})"
-            return Phrase(words, verdict.tone)
-        case events.KindTimed(timing=timing):
+            words = f"{what} against {short(timing.base)}: {told.text}{why}"
+            return Phrase(f"{words} ({seconds(timing.seconds)})", told.tone)
+        case events.KindTimed(timing=None):
             where = f"{short(event.candidate)} on {event.kind}"
-            if timing is None:
-                return Phrase(f"{where}: {event.problem}", Tone.CAUTION)
-            verdict = say.timing_verdict(timing)
-            found = f"{numbers.speedup(timing.speedup)}, {verdict.words}"
-            return Phrase(f"{where}, against {short(event.base)}: {found}", verdict.tone)
+            return Phrase(f"{where}: {event.problem}", Tone.CAUTION)
+        case events.KindTimed(timing=timing) if timing is not None:
+            told = say.timing_words(timing)
+            where = f"{short(event.candidate)} on {event.kind}, against {short(event.base)}"
+            return Phrase(f"{where}: {told.text}", told.tone)
         case events.KindWinnerChosen():
-            words = f"winner on {event.kind}: {short(event.candidate)}: {event.reason}"
-            return Phrase(words)
+            return Phrase(f"winner on {event.kind}: {short(event.candidate)}: {event.reason}")
         case events.SweepAdvanced():
             return Phrase(f"sweep of {short(event.candidate)}: {event.progress}", Tone.DIM)
         case events.SweepFinished(swept=swept):
             return Phrase(f"sweep of {short(event.candidate)}: {say.sweep_words(swept)}")
         case events.ShippedTimed(shipped=shipped):
             told = say.shipped_words(shipped)
-            return Phrase(f"{short(event.candidate)} {told.words}", told.tone)
+            return Phrase(f"{short(event.candidate)} {told.text}", told.tone)
     return None
 
 
 def _of_session(event: events.Event) -> Phrase | None:
     match event:
-        case events.SessionOpened():
-            settings = event.settings
-            who = say.team_words(settings)
-            words = f"session {event.session}: {settings.task}, {who}, {settings.device}"
-            return Phrase(words, Tone.TITLE)
+        case events.SessionOpened(settings=settings):
+            who = f"{settings.task}, {say.team_words(settings)}, {settings.device}"
+            return Phrase(f"session {event.session}: {who}", Tone.TITLE)
         case events.EngineStarted():
             words = f"engine: process {event.pid} on {event.host}, {event.rounds} rounds"
             return Phrase(words, Tone.DIM)

@@ -146,7 +146,7 @@ class Layout:
 
     def piece(self, phrase: Phrase) -> Span:
         """A piece of a document, made harmless."""
-        return Span(harmless(phrase.words).expandtabs(8), phrase.tone)
+        return Span(harmless(phrase.text).expandtabs(8), phrase.tone)
 
     def blank(self) -> None:
         """An empty line, but no two in a row and none at the top."""
@@ -157,7 +157,7 @@ class Layout:
         """The title of a part, if it has one, after an empty line."""
         self.blank()
         if text:
-            self._wrap((doc.Badge(text, Tone.TITLE),), indent)
+            self._wrap((Phrase(text, Tone.TITLE),), indent)
 
     def blocks(self, blocks: Iterable[doc.Block], indent: int = 0) -> None:
         """A document: its lines are wrapped, and what belongs to a line is set in below it."""
@@ -174,7 +174,7 @@ class Layout:
                 case doc.Details(summary, inner):
                     self._wrap((summary,), indent)
                     self.blocks(inner, indent + 2)
-                case doc.Section(title, _, inner):
+                case doc.Section(title, inner):
                     self.heading(title)
                     self.blocks(inner, indent)
                 case doc.Quote(text) | doc.Source(text):

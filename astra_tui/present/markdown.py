@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from astra_tui.model.hunks import unified_diff
 from astra_tui.model.visible import harmless
 from astra_tui.present import document as doc
-from astra_tui.present.tones import sign_of
+from astra_tui.present.tones import Phrase, Tone, sign_of
 
 _ACTIVE = re.compile(r"[\\`*\[\]<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.")
 _OPENS_BLOCK = re.compile(r"^(\s*)([#+=-]|\d+(?=[.)]))")
@@ -44,7 +44,7 @@ def _block(block: doc.Block, level: int) -> str:
         case doc.Table():
             return _table(block)
         case doc.Listing(heading, lines):
-            return _fenced("\n".join([heading] * bool(heading) + [p.words for p in lines]), "")
+            return _fenced("\n".join([heading] * bool(heading) + [p.text for p in lines]), "")
         case doc.Entry(line, blocks):
             inner = textwrap.indent(blocks_as_markdown(blocks, level), "  ")
             return f"- {_line(line)}\n\n{inner}" if inner else f"- {_line(line)}"
@@ -57,7 +57,7 @@ def _block(block: doc.Block, level: int) -> str:
             return _fenced(diff, "diff") if diff else "Both sources are the same."
         case doc.Details(summary, blocks):
             return f"**{_plain(summary)}**\n\n{blocks_as_markdown(blocks, level)}"
-        case doc.Section(title, _, blocks):
+        case doc.Section(title, blocks):
             return f"{'#' * level} {_plain(title)}\n\n{blocks_as_markdown(blocks, level + 1)}"
 
 
@@ -95,13 +95,13 @@ def _inline(part: doc.Inline, in_table: bool = False) -> str:
             return _escaped(doc.spaced(part))
         case doc.Code(text):
             return _code(doc.inline(text), in_table)
-        case doc.Strong(text):
+        case Phrase(text, Tone.TITLE):
             after = " " if text.endswith(" ") else ""
             return f"**{_plain(text)}**{after}"
+        case Phrase(text, tone):
+            return f"{sign_of(tone)} {_plain(text)}"
         case doc.Number(_, text):
             return _escaped(text)
-        case doc.Badge(text, tone):
-            return f"{sign_of(tone)} {_plain(text)}"
 
 
 def _code(text: str, in_table: bool) -> str:

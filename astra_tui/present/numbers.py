@@ -143,13 +143,3 @@ def _finite(value: float) -> str:
     if math.isinf(value):
         return "infinite" if value > 0 else "-infinite"
     return ""
-
-
-MAX_DIGITS = 18
-"""More are no size, line or count; Python refuses to read some thousands of them."""
-
-
-def whole_number(text: str) -> int | None:
-    """The number from 0 on that a text says in decimal digits; None where it says none."""
-    digits = text.strip()
-    return int(digits) if digits.isdecimal() and len(digits) <= MAX_DIGITS else None

@@ -12,7 +12,7 @@ from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, percent, pluralised, significant
 from astra_tui.present.timing import speedup_told
-from astra_tui.present.tones import Tone
+from astra_tui.present.tones import Phrase, Tone, phrase_of
 from astra_tui.sessions.integrity import Integrity
 from astra_tui.sessions.signing import Signed
 
@@ -23,7 +23,7 @@ def doctor_blocks(probes: Sequence[Probe]) -> list[doc.Block]:
     """A row a probe, with what is missing, what it would add and how to get it; then the sum."""
     rows: list[doc.Row] = []
     for probe in probes:
-        rows.append((doc.badge(probe.health), probe.name, probe.detail))
+        rows.append((phrase_of(probe.health), probe.name, probe.detail))
         remarks = {"for": probe.gives, "needs": probe.remedy}
         if probe.health is not Health.OK:
             rows += [(None, f"  {what}", text) for what, text in remarks.items() if text]
@@ -69,7 +69,7 @@ def _written(report: ExportReport | DeliveryReport) -> list[doc.Block]:
 
 def steps_blocks(steps: Sequence[ExportStep]) -> list[doc.Block]:
     """Each check with its outcome."""
-    rows = [(doc.badge(step.outcome), step.name, step.detail) for step in steps]
+    rows = [(phrase_of(step.outcome), step.name, step.detail) for step in steps]
     return [doc.table(("", "", ""), rows)] if rows else []
 
 
@@ -98,7 +98,7 @@ def audit_blocks(summary: AuditSummary, messages: Mapping[str, str]) -> list[doc
         judged = sum(k.judged for k in summary.kinds if k.group is group)
         failed = doc.paragraphs(*(f"{name}: {messages.get(name, '')}" for name in names))
         if judged:
-            told = doc.Badge(f"{len(names)} of {judged} {words}", Tone.BAD if names else Tone.GOOD)
+            told = Phrase(f"{len(names)} of {judged} {words}", Tone.BAD if names else Tone.GOOD)
             blocks.append(doc.Entry((f"{group.value}: ", told), failed))
     if left_out := sum(k.not_counted for k in summary.kinds):
         mutants = pluralised(left_out, "mutant")
@@ -134,9 +134,9 @@ def differences_blocks(found: Sequence[Difference]) -> list[doc.Block]:
 def verification_blocks(verified: CandidateVerification) -> list[doc.Block]:
     """One candidate: recorded against measured here."""
     where = f"round {verified.round}" if verified.round else "baseline"
-    recorded = (doc.badge(verified.recorded),) if verified.recorded else ("not recorded",)
+    recorded = (phrase_of(verified.recorded),) if verified.recorded else ("not recorded",)
     check: doc.Line = (
-        "check: ", doc.badge(verified.measured), " (recorded: ", *recorded,
+        "check: ", phrase_of(verified.measured), " (recorded: ", *recorded,
         f"), {pluralised(verified.cases, 'case')}; largest error "
         f"{significant(verified.worst_measured)} of what is allowed "
         f"(recorded: {significant(verified.worst_recorded)})",
@@ -147,11 +147,11 @@ def verification_blocks(verified: CandidateVerification) -> list[doc.Block]:
         facts.append(doc.table(("counter", "here", "recorded"), rows))
     facts += doc.paragraphs(*map(_timing, verified.timings))
     facts += doc.paragraphs(*(f"note: {said}" for said in verified.notes))
-    wrong = doc.Badge("disagrees", Tone.BAD)
+    wrong = Phrase("disagrees", Tone.BAD)
     facts += doc.paragraphs(*((wrong, f": {problem}") for problem in verified.problems))
     if verified.agrees:
         told = "agrees" if verified.counters_compared else "agrees in what was compared"
-        facts += doc.paragraphs((doc.Badge(told, Tone.GOOD),))
+        facts += doc.paragraphs((Phrase(told, Tone.GOOD),))
     return doc.sections({f"{where}  {short(verified.candidate)}": facts})
 
 

@@ -18,7 +18,7 @@ from astra_tui.model.verdict import RoundVerdict
 from astra_tui.present import document as doc
 from astra_tui.present import words
 from astra_tui.present.numbers import count
-from astra_tui.present.tones import tone_of
+from astra_tui.present.tones import Phrase, Tone, tone_of, words_of
 
 Rows = Iterator[tuple[str, doc.Cell]]
 
@@ -47,7 +47,7 @@ def plan_entry(
         *_outcome(state, round_, proposal, plan),
     ]
     name = f"Plan {label}".strip()
-    return doc.Entry((doc.Strong(f"{name}: "), plan.title), [doc.fields(rows)])
+    return doc.Entry((Phrase(f"{name}: ", Tone.TITLE), plan.title), [doc.fields(rows)])
 
 
 def effects(plan: Plan, verdict: RoundVerdict | None, base: CandidateState) -> dict[str, doc.Cell]:
@@ -55,11 +55,11 @@ def effects(plan: Plan, verdict: RoundVerdict | None, base: CandidateState) -> d
     expected, comparison = plan.prediction, verdict.comparison if verdict else None
     told: dict[str, doc.Cell] = {"expects": words.prediction_words(expected)}
     if (measured := score(expected, comparison)) is not None:
-        told["measured"] = doc.badge(words.score_words(measured))
+        told["measured"] = words.score_words(measured)
     elif comparison is not None:
         told["measured"] = "the counter was 0 before"
     elif verdict is not None:
-        told["measured"] = f"not measured: {words.words_of(verdict.outcome)}"
+        told["measured"] = f"not measured: {words_of(verdict.outcome)}"
     found = comparison.speedup if comparison else None
     if base.is_timed or found is not None:
         remark = f"{words.speedup_prediction(expected)} expected"
@@ -73,7 +73,7 @@ def _evidence(observations: Sequence[Observation], base: CandidateState) -> Rows
     for observation in shown:
         yield "evidence", observation.sentence
         for reading in check_citations(observation, base):
-            yield CITED, doc.Badge(reading.describe(), tone_of(reading.standing))
+            yield CITED, Phrase(reading.describe(), tone_of(reading.standing))
     sentences = len(observations) - len(shown)
     numbers = sum(len(o.cites) for o in observations) - len(shown_citations(observations))
     if sentences or numbers:
@@ -121,7 +121,7 @@ def _outcome(state: SessionState, round_: RoundState, proposal: ProposalState, p
 
 def _rulings(rulings: Sequence[Ruling]) -> Rows:
     for ruling in in_order(rulings):
-        yield "said", doc.badge(words.ruling_words(ruling))
+        yield "said", words.ruling_words(ruling)
 
 
 def rulings_fields(rulings: Sequence[Ruling]) -> doc.Fields:
@@ -130,7 +130,7 @@ def rulings_fields(rulings: Sequence[Ruling]) -> doc.Fields:
 
 
 def _verdict(state: SessionState, verdict: RoundVerdict, remark: str = "") -> Rows:
-    yield "verdict", (doc.badge(words.round_verdict(state, verdict)), remark)
+    yield "verdict", (words.round_verdict(state, verdict), remark)
     for reason in verdict.reasons:
         yield "why", reason
 

@@ -17,7 +17,7 @@ from astra_tui.present.counters import counted_table, hardware_blocks, wasted_en
 from astra_tui.present.numbers import count, dimensions, percent
 from astra_tui.present.plans import verdict_fields
 from astra_tui.present.timing import times_blocks, timing_blocks
-from astra_tui.present.tones import Tone
+from astra_tui.present.tones import Phrase, Tone
 from astra_tui.sessions.summary import counter_totals
 
 
@@ -33,7 +33,7 @@ def profile_blocks(
     Rows of numbers are named as `doc.place` does. `running` is how far its timing is.
     """
     start = f" from {short(base.hash)}" if base else ""
-    head: doc.Line = (doc.Code(short(candidate.hash)), doc.Badge(start, Tone.DIM))
+    head: doc.Line = (doc.Code(short(candidate.hash)), Phrase(start, Tone.DIM))
     blocks: list[doc.Block] = [doc.Paragraph(head)]
     if proposal is not None and proposal.verdict is not None:
         blocks.append(verdict_fields(state, proposal.verdict))
@@ -45,7 +45,7 @@ def profile_blocks(
             why = "No profile yet: it is taken once all cases have passed."
         elif candidate.correct:
             why = "The profile is being taken."
-        return [*blocks, doc.dim(why)]
+        return [*blocks, *doc.paragraphs(Phrase(why, Tone.DIM))]
     before = base.profile if base else None
     hardware = _hardware(state, candidate, profile)
     return [*blocks, *cost_blocks(before, profile), *doc.sections({"": hardware})]
@@ -63,7 +63,7 @@ def _hardware(state: SessionState, candidate: CandidateState, profile: Profile) 
             "Counted by the emulator. Times, change of roofline and the paper's protocol need a "
             "GPU."
         )
-    return [doc.dim(why)]
+    return doc.paragraphs(Phrase(why, Tone.DIM))
 
 
 def _times(

@@ -87,7 +87,7 @@ def _kernel(source: SassSource, kernel: SassKernel, histogram_only: bool) -> doc
     blocks: list[doc.Block] = [*doc.paragraphs(size), histogram, *doc.paragraphs(_unknown(kernel))]
     if not histogram_only:
         blocks.append(_listing(map(Phrase, _listed(source, kernel))))
-    return doc.Section(f"{source.name}: {kernel.name}", "", blocks)
+    return doc.Section(f"{source.name}: {kernel.name}", blocks)
 
 
 def _listed(source: SassSource, kernel: SassKernel) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _changed_kernel(
     blocks += doc.paragraphs(_unknown(old, new), "" if histogram_only else told)
     if not histogram_only and not diff.same:
         blocks.append(_listing(_steps((before, old), (after, new), diff)))
-    return doc.Section(f"{diff.before}  ->  {diff.after}", "", blocks)
+    return doc.Section(f"{diff.before}  ->  {diff.after}", blocks)
 
 
 def _change(change: HistogramChange) -> doc.Row:

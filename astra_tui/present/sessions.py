@@ -18,9 +18,9 @@ from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks
-from astra_tui.present.timing import portfolio_blocks, shipped_blocks, speedup_told, timing_blocks
-from astra_tui.present.tones import Tone
-from astra_tui.sessions.store import ALTERED, SessionSummary, summary_and_state
+from astra_tui.present.timing import final_blocks, portfolio_blocks, speedup_told
+from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
+from astra_tui.sessions.store import ALTERED, SessionSummary, in_tree_order, summary_and_state
 from astra_tui.sessions.study import (
     STUDY_COUNTERS,
     SeedMean,
@@ -28,7 +28,7 @@ from astra_tui.sessions.study import (
     WorkloadMeans,
     over_tasks,
 )
-from astra_tui.sessions.summary import counter_totals, final_timings
+from astra_tui.sessions.summary import counter_totals, final_timings, told_timing
 from astra_tui.sessions.wire import Welcome
 
 # -- one -------------------------------------------------------------------------------------------
@@ -36,25 +36,24 @@ from astra_tui.sessions.wire import Welcome
 
 def ending_facts(state: SessionState) -> dict[str, doc.Line]:
     """Why a run ended, how good the best is, which workloads lost, what is left to the floor."""
-    closed, best, told = state.closed, words.best_of(state), words.told_timing(state)
+    closed, best, told = state.closed, words.best_of(state), told_timing(state)
     facts: dict[str, doc.Line] = {}
     if closed is not None:
-        why = words.closed_words(closed)
-        facts["ended"] = (why if why.startswith("finished") else doc.Badge(why, Tone.BAD),)
+        ended, _, why = words.closed_words(closed).partition(": ")
+        facts[ended] = (why if ended == "finished" else Phrase(why, Tone.BAD),)
     counted = "" if state.candidate(state.best).is_timed else " than the baseline"
-    name = f"best on {state.gpu_name}" if state.kinds else "best"
-    facts[name] = (doc.Badge("the baseline: nothing is better", Tone.CAUTION),)
+    told_best: doc.Line = (Phrase("the baseline: nothing is better", Tone.CAUTION),)
     if state.has_better:
-        found = (", ", doc.badge(best), counted) if best.words else ()
-        facts[name] = doc.Code(short(state.best)), *found
+        told_best = doc.Code(short(state.best)), *((", ", best, counted) if best.text else ())
+    facts[f"best on {state.gpu_name}" if state.kinds else "best"] = told_best
     for kind, known in state.kinds.items():
         if known.winner:
             winner = "the same" if known.winner == state.best else doc.Code(short(known.winner))
-            facts[f"best on {kind}"] = winner, ", ", doc.badge(words.kind_winner(state, kind))
+            facts[f"best on {kind}"] = winner, ", ", words.kind_winner(state, kind)
     workloads = told[1].workloads if told is not None else ()
     if slower := [w for w in workloads if w.verdict is TimingVerdict.SLOWER]:
         lost = (f"{w.workload} {numbers.ratio(w.cold.speedup.value)}" for w in slower)
-        facts["slower on"] = (doc.Badge(", ".join(lost), Tone.CAUTION),)
+        facts["slower on"] = (Phrase(", ".join(lost), Tone.CAUTION),)
     if reached := sorted((w.of_floor, w.workload) for w in workloads if w.of_floor is not None):
         ends = dict.fromkeys((reached[0], reached[-1]))
         shares = (f"{numbers.percent(share)} on {workload}" for share, workload in ends)
@@ -84,7 +83,7 @@ def result_facts(state: SessionState) -> dict[str, doc.Cell]:
         told = "; it was not measured again at the end"
         facts["against its base"] = *speedup_told(measured[0]), told
     if best.shipped is not None:
-        facts["shipped"] = doc.badge(words.shipped_words(best.shipped))
+        facts["shipped"] = words.shipped_words(best.shipped)
     workloads = [w for timing in measured for w in timing.workloads]
     if doubted := sum(bool(w.caveats) for w in workloads):
         void = sum(w.invalidated for w in workloads)
@@ -104,12 +103,8 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
     parts = {
         "Portfolio by device": portfolio_blocks(state),
         "Tools": sanitizer_blocks(best.sanitizer) + hardware,
+        "Times": final_blocks(state),
     }
-    for final in final_timings(state):
-        times = timing_blocks(final.timing, final.beside, short(best.hash))
-        parts[f"Times against {final.beside}"] = times
-    if best.shipped is not None:
-        parts["Kernels that others ship"] = shipped_blocks(best.shipped)
     before, after = baseline.profile, best.profile
     if before is not None and after is not None and before.workloads and after.workloads:
         no_time = "counted by the emulator, which gives no time and no speedup"
@@ -130,22 +125,7 @@ def session_entry(folder: Path) -> SessionSummary:
     summary, state = summary_and_state(folder)
     is_told = state is not None and summary.status != ALTERED
     result = words.best_of(state) if state is not None and is_told else words.NOTHING_BETTER
-    return replace(summary, result=result.words, tone=result.tone.value)
-
-
-def in_tree_order(sessions: Sequence[SessionSummary]) -> Iterator[tuple[int, SessionSummary]]:
-    """Each session with how many parents it has in the list, after its parent."""
-    names = {s.name for s in sessions}
-    children: dict[str, list[SessionSummary]] = {}
-    for s in sessions:
-        children.setdefault(s.parent if s.parent in names else "", []).append(s)
-    stack = [(0, s) for s in reversed(children.pop("", []))]
-    while stack:
-        depth, s = stack.pop()
-        yield depth, s
-        stack += [(depth + 1, child) for child in reversed(children.pop(s.name, []))]
-    for circle in children.values():  # Names that go round: no engine wrote these.
-        yield from ((0, s) for s in circle)
+    return replace(summary, result=result.text, tone=result.tone.value)
 
 
 def sessions_blocks(sessions: Sequence[SessionSummary]) -> list[doc.Block]:
@@ -161,7 +141,7 @@ def _row(depth: int, s: SessionSummary) -> doc.Row:
     if s.parent:
         origin = "" if depth else f"{s.parent} "
         name = f"{'  ' * depth}{s.name} (from {origin}event {s.fork_seq})"
-    result = doc.Badge(s.result or "-", Tone(s.tone))
+    result = Phrase(s.result or "-", Tone(s.tone))
     return name, s.task, s.team, s.device, s.status, s.rounds, numbers.minute(s.started), result
 
 
@@ -189,7 +169,7 @@ def _tried_row(one: Experience) -> doc.Row:
     else:
         predicted = words.prediction_words(expected)
         found = "-" if measured is None else numbers.change(measured)
-    return one.id, one.operator, one.gpu, doc.badge(one.outcome), predicted, found, one.title
+    return one.id, one.operator, one.gpu, phrase_of(one.outcome), predicted, found, one.title
 
 
 # -- a study ---------------------------------------------------------------------------------------
@@ -208,6 +188,7 @@ _MEANS = (
 _TEAMS = "The same by team; of all tasks, each seed's geometric mean over them."
 _COUNTERS = dict(zip(("requests", "sectors", "instructions"), STUDY_COUNTERS, strict=True))
 """The counters of a study, by the names of their columns; `speedup` is the other figure."""
+_NAMES = ("task", "team", "setting")
 
 
 def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
@@ -215,11 +196,13 @@ def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
     the outcomes. Speedups stand only where a GPU ran.
     """
     is_timed = any(device != EMULATOR for row in rows for device in row.devices)
-    names = ("task", "team", "setting")
     figures = (*_COUNTERS, *["speedup"] * is_timed)
-    gains = (_gain(row, figures) for row in rows)
     blocks: list[doc.Block] = [
-        doc.table((*names, "ended", "correct", "lines", *figures), gains, "Gains"),
+        doc.table(
+            (*_NAMES, "ended", "correct", "lines", *figures),
+            ((*_names(row), *_ended(row), *_cells(row, figures)) for row in rows),
+            "Gains",
+        ),
         *doc.paragraphs(_COUNTED, *[_TIMED] * is_timed, _MEANS),
     ]
     teams = tuple(dict.fromkeys(row.team for row in rows))
@@ -228,21 +211,24 @@ def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
         blocks.append(doc.table(columns, _team_rows(rows, teams, figures), "Teams"))
         blocks += doc.paragraphs(_TEAMS)
     by_workload = [
-        (row.task, row.team, row.setting, one.workload, *_cells(one, figures))
+        (*_names(row), one.workload, *_cells(one, figures))
         for row in rows
         for one in row.workloads
         if any(mean and set(mean.values) != {1.0} for mean in _means(one).values())
     ]
     if by_workload:
-        columns = (*names, "workload", *figures)
+        columns = (*_NAMES, "workload", *figures)
         blocks.append(doc.table(columns, by_workload, "By workload, where a seed found anything"))
     return [*blocks, *_outcome_blocks(rows), *_cost_blocks(usage)]
 
 
-def _gain(row: StudyRow, figures: Sequence[str]) -> doc.Row:
+def _names(row: StudyRow) -> tuple[str, str, str]:
+    return row.task, row.team, row.setting
+
+
+def _ended(row: StudyRow) -> doc.Row:
     lines = f"{row.lines.before:.3g} to {row.lines.after:.3g}" if row.lines else "-"
-    ended, right = f"{row.ended} of {row.runs}", f"{row.correct} of {row.ended}"
-    return (row.task, row.team, row.setting, ended, right, lines, *_cells(row, figures))
+    return f"{row.ended} of {row.runs}", f"{row.correct} of {row.ended}", lines
 
 
 def _means(found: StudyRow | WorkloadMeans) -> dict[str, SeedMean | None]:
@@ -260,10 +246,10 @@ def _mean_cell(mean: SeedMean | None, figure: str) -> doc.Cell:
     write = numbers.ratio if figure == "speedup" else numbers.change
     if mean is None:
         return "-"
+    value = doc.number(mean.value, write)
     if mean.low is None or mean.high is None or len(set(mean.values)) == 1:
-        return doc.number(mean.value, write)
-    low, high = (doc.number(end, write) for end in (mean.low, mean.high))
-    return (doc.number(mean.value, write), " [", low, ", ", high, "]")
+        return value
+    return value, " [", doc.number(mean.low, write), ", ", doc.number(mean.high, write), "]"
 
 
 def _team_rows(
@@ -272,31 +258,27 @@ def _team_rows(
     """A row for each task, setting and figure, and for all tasks where there are several."""
     means = {(row.task, row.setting, row.team): _means(row) for row in rows}
     tasks = tuple(dict.fromkeys(row.task for row in rows))
-    groups = [*((task, (task,)) for task in tasks), *[("all", tasks)] * (len(tasks) > 1)]
-    for setting in dict.fromkeys(row.setting for row in rows):
-        for (named, members), figure in product(groups, figures):
-            found = (
-                [means.get((t, setting, team), {}).get(figure) for t in members] for team in teams
-            )
-            cells = (_mean_cell(over_tasks(each), figure) for each in found)
-            yield (named, setting, figure, *cells)
+    groups = {**{task: (task,) for task in tasks}, **({"all": tasks} if len(tasks) > 1 else {})}
+    settings = dict.fromkeys(row.setting for row in rows)
+    for setting, named, figure in product(settings, groups, figures):
+        found = (
+            [means.get((t, setting, team), {}).get(figure) for t in groups[named]] for team in teams
+        )
+        yield named, setting, figure, *(_mean_cell(over_tasks(each), figure) for each in found)
 
 
 def _outcome_blocks(rows: Sequence[StudyRow]) -> list[doc.Block]:
     """How plans and candidates came out."""
     seen = [o for o in Outcome if any(row.outcomes.get(o.value) for row in rows)]
-    ended: list[doc.Row] = []
-    faults: list[doc.Row] = []
+    plans: list[doc.Row] = []
     for row in rows:
-        named = row.task, row.team, row.setting
         shares = (doc.number(row.share(o.value), numbers.percent) for o in seen)
-        ended.append((*named, row.plans, *(shares if row.plans else ("-" for _ in seen))))
-        faults.append((*named, row.candidates, row.wrong, row.not_compiled))
-    plans = ("task", "team", "setting", "plans", *map(words.words_of, seen))
-    candidates = ("task", "team", "setting", "candidates", "wrong", "not compiled")
+        plans.append((*_names(row), row.plans, *(shares if row.plans else "-" * len(seen))))
+    faults = ((*_names(row), row.candidates, row.wrong, row.not_compiled) for row in rows)
+    columns = (*_NAMES, "candidates", "wrong", "not compiled")
     return [
-        doc.table(plans, ended, "Plans by outcome"),
-        doc.table(candidates, faults, "Candidates, repairs included"),
+        doc.table((*_NAMES, "plans", *map(words_of, seen)), plans, "Plans by outcome"),
+        doc.table(columns, faults, "Candidates, repairs included"),
     ]
 
 

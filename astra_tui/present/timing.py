@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from astra_tui.model.digest import short
 from astra_tui.model.events import RoundsTimed
@@ -23,6 +24,7 @@ from astra_tui.model.yardsticks import BEST, ChainTimes, ShapeTimes, ShippedTime
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.numbers import microseconds, percent, ratio, seconds
+from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
 from astra_tui.sessions.summary import BASELINE, final_timings
 
 _PAIRED = "paired graph replay, every launch with its data outside the L2 cache (docs/timing.md)"
@@ -55,7 +57,7 @@ def timing_blocks(
     """
     base = "itself" if timing.base == timing.candidate else base
     title = f"{candidate} against {base}"
-    verdict = (doc.badge(words.timing_verdict(timing)), " ") if not by_paper else ()
+    verdict = (words.timing_verdict(timing), " ") if not by_paper else ()
     first, *further = timing.reasons if timing.reasons and not by_paper else ("",)
     behind = any(workload.producer for workload in timing.workloads)
     least = ""
@@ -65,7 +67,7 @@ def timing_blocks(
     caption = title if by_paper else f"{title}: {_DECIDES} decides"
     return [
         *doc.paragraphs(
-            (*verdict, doc.Strong(title), f" ({_circumstances(timing)})"),
+            (*verdict, Phrase(title, Tone.TITLE), f" ({_circumstances(timing)})"),
             first,
             f"{BEHIND_PRODUCER}.".capitalize() if behind else "",
         ),
@@ -160,7 +162,7 @@ def _time_row(
     floor, share = timing.floor, timing.of_floor
     return (
         *found,
-        doc.badge(timing.verdict),
+        phrase_of(timing.verdict),
         doubts,
         doc.number(share, percent) if share else None,
         doc.number(timing.threshold, percent, 2),
@@ -174,7 +176,7 @@ def _mean_row(timing: Timing, protocol: str, speedups: Sequence[float]) -> doc.R
     """The geometric mean; nothing unless all of them are known, positive and finite."""
     name = mean_name(timing.weights)
     if protocol == _DECIDES:
-        verdict = doc.Badge(words.words_of(timing.verdict), words.timing_verdict(timing).tone)
+        verdict = Phrase(words_of(timing.verdict), words.timing_verdict(timing).tone)
         found: doc.Row = (*_ratio_cells(timing.speedup), verdict)
     else:
         known = [s for s in speedups if 0 < s < math.inf]
@@ -197,7 +199,7 @@ def _circumstances(timing: Timing) -> str:
 
 def speedup_told(timing: Timing) -> doc.Line:
     """The mean with its interval, and the verdict."""
-    return *doc.speedup_line(timing.speedup), " ", doc.badge(words.timing_verdict(timing))
+    return *doc.speedup_line(timing.speedup), " ", words.timing_verdict(timing)
 
 
 # -- energy ----------------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ _SHIPPED_PROTOCOL = (
 def shipped_blocks(shipped: ShippedTimes) -> list[doc.Block]:
     """The best against the fastest shipped kernel of each shape, and what was not timed."""
     told = words.shipped_words(shipped)
-    headline = doc.Badge(f"best {told.words}", told.tone)
+    headline = Phrase(f"best {told.text}", told.tone)
     blocks = doc.paragraphs((headline,), _SHIPPED_PROTOCOL)
     if shipped.times is not None:
         blocks.append(_compared_table(shipped.times.shapes, BEST, shipped.speedup))
@@ -241,11 +243,18 @@ def shipped_blocks(shipped: ShippedTimes) -> list[doc.Block]:
     return [*blocks, *doc.paragraphs(*untimed)]
 
 
-def chain_blocks(task: str, chain: ChainTimes) -> list[doc.Block]:
+def final_blocks(state: SessionState) -> list[doc.Block]:
+    """The best, measured again at the end, against the files of its task and what others ship."""
+    shipped = state.candidate(state.best).shipped
+    finals = (timing_blocks(f.timing, f.beside, "Best") for f in final_timings(state))
+    return [*chain.from_iterable(finals), *(shipped_blocks(shipped) if shipped else ())]
+
+
+def chain_blocks(task: str, measured: ChainTimes) -> list[doc.Block]:
     """Times of every version, a column a shape; then each source against the fastest shipped."""
-    follows = "itself" if chain.chain == "itself" else "a producer (times are of both)"
+    follows = "itself" if measured.chain == "itself" else "a producer (times are of both)"
     title = f"{task}: microseconds a launch, each after {follows}"
-    shapes = chain.shapes
+    shapes = measured.shapes
     rows: list[doc.Row] = [
         ("floor", *(_us(shape.floor_us) for shape in shapes)),
         (shapes[0].base if shapes else None, *(_us(shape.base_us) for shape in shapes)),
@@ -253,7 +262,7 @@ def chain_blocks(task: str, chain: ChainTimes) -> list[doc.Block]:
     for name in dict.fromkeys(v.name for shape in shapes for v in shape.versions):
         rows.append((name, *(_time_of(shape, name) for shape in shapes)))
     columns = ("version", *(shape.workload for shape in shapes))
-    compared = (_compared_table(shapes, source, mean) for source, mean in chain.means.items())
+    compared = (_compared_table(shapes, source, mean) for source, mean in measured.means.items())
     remarks = dict.fromkeys(remark for shape in shapes for remark in _remarks(shape))
     return [doc.table(columns, rows, title), *compared, *doc.items(*remarks)]
 
@@ -306,7 +315,7 @@ def portfolio_blocks(state: SessionState) -> list[doc.Block]:
             winners.append((kind, known.winner, timing, told, known.reason))
     rows: list[doc.Row] = []
     for kind, winner, timing, told, why in winners:
-        found: doc.Row = (doc.badge(told), None)
+        found: doc.Row = (told, None)
         if timing is not None:
             found = doc.speedup_line(timing.speedup), timing.uuid[:12]
         rows.append((kind, doc.Code(short(winner)), *found, why))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+
+import msgspec
 
 from astra_tui.model.findings import SanitizerVerdict
 
@@ -21,10 +22,10 @@ class Tone(StrEnum):
     ACCENT = "accent"
 
 
-class Phrase(NamedTuple):
-    """Words and their tone."""
+class Phrase(msgspec.Struct, frozen=True, tag_field="kind", tag="phrase"):
+    """Words and their tone, as of an outcome; those that matter have that of titles."""
 
-    words: str
+    text: str
     tone: Tone = Tone.PLAIN
 
 
@@ -55,6 +56,16 @@ def tone_of(said: StrEnum) -> Tone:
     if said is SanitizerVerdict.FAILED:  # The tool has no result, neither good nor bad.
         return Tone.CAUTION
     return _TONES[said.value]
+
+
+def words_of(said: StrEnum) -> str:
+    """An outcome, a verdict or a status in words, as in "not compiled"."""
+    return said.value.replace("_", " ")
+
+
+def phrase_of(said: StrEnum) -> Phrase:
+    """The same with its tone."""
+    return Phrase(words_of(said), tone_of(said))
 
 
 def sign_of(tone: Tone) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 
 from astra_tui.model.approval import Decision, Question
 from astra_tui.model.constraints import Compliance, Judge, Origin, Ruling
@@ -20,8 +19,8 @@ from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
 from astra_tui.model.yardsticks import BEST, ShippedTimes
 from astra_tui.present import numbers
-from astra_tui.present.tones import Phrase, Tone, tone_of
-from astra_tui.sessions.summary import BASELINE, TUNED, final_timings
+from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
+from astra_tui.sessions.summary import BASELINE, told_timing
 
 STAGES = {
     "plan": "planning",
@@ -37,16 +36,6 @@ STAGES = {
 """What runs in a stage, by its name in StageBegan."""
 
 
-def words_of(said: StrEnum) -> str:
-    """An outcome, a verdict or a status in words, as in "not compiled"."""
-    return said.value.replace("_", " ")
-
-
-def phrase_of(said: StrEnum) -> Phrase:
-    """The same with its tone."""
-    return Phrase(words_of(said), tone_of(said))
-
-
 # -- times -----------------------------------------------------------------------------------------
 
 
@@ -54,6 +43,12 @@ def timing_verdict(timing: Timing) -> Phrase:
     """As in "faster", or "inconclusive, 2 of 7 slower": never good news where a workload lost."""
     slower = sum(w.verdict is TimingVerdict.SLOWER for w in timing.workloads)
     return _with_losers(timing.verdict, slower, len(timing.workloads))
+
+
+def timing_words(timing: Timing) -> Phrase:
+    """As in "1.234x [1.230, 1.238], faster"."""
+    verdict = timing_verdict(timing)
+    return Phrase(f"{numbers.speedup(timing.speedup)}, {verdict.text}", verdict.tone)
 
 
 def shipped_verdict(shipped: ShippedTimes) -> Phrase:
@@ -77,7 +72,7 @@ def shipped_words(shipped: ShippedTimes) -> Phrase:
     """As in "against the fastest shipped kernels: 1.060x [1.050, 1.070], faster"."""
     verdict = shipped_verdict(shipped)
     mean = f"{numbers.speedup(shipped.speedup)}, " if shipped.speedup else ""
-    return Phrase(f"against the fastest shipped kernels: {mean}{verdict.words}", verdict.tone)
+    return Phrase(f"against the fastest shipped kernels: {mean}{verdict.text}", verdict.tone)
 
 
 def _with_losers(verdict: TimingVerdict, slower: int, workloads: int) -> Phrase:
@@ -160,21 +155,6 @@ def kind_winner(state: SessionState, kind: str) -> Phrase:
     return _judged(timing.speedup.value, BASELINE, timing_verdict(timing), is_brief=False)
 
 
-def told_timing(state: SessionState) -> tuple[str, Timing] | None:
-    """The timing that says how good the best is, after what it is against; None where counters do:
-    the last ones, else that by which the best became the best.
-    """
-    if not state.has_better:
-        return None
-    final = {found.beside: found.timing for found in final_timings(state)}
-    for file in (TUNED, BASELINE):
-        if file in final:
-            return file, final[file]
-    base = next((r.base for r in reversed(state.rounds) if r.best == state.best), None)
-    timing = None if base is None else state.candidate(state.best).timing(base)
-    return ("its base", timing) if timing is not None else None
-
-
 def _judged(speedup: float, other: str, verdict: Phrase, *, is_brief: bool) -> Phrase:
     """A speedup with what speaks against it; good news needs none. Briefly, the doubt comes before
     what it was measured against, since that must not be cut off.
@@ -182,7 +162,7 @@ def _judged(speedup: float, other: str, verdict: Phrase, *, is_brief: bool) -> P
     words = f"{numbers.ratio(speedup)} vs {other}"
     if verdict.tone is Tone.GOOD:
         return Phrase(words, Tone.GOOD)
-    doubt = verdict.words.removeprefix("faster, ")
+    doubt = verdict.text.removeprefix("faster, ")
     if is_brief:
         words, doubt = numbers.ratio(speedup), doubt.removeprefix("inconclusive, ")
         return Phrase(f"{words}, {doubt}", verdict.tone)
@@ -192,13 +172,15 @@ def _judged(speedup: float, other: str, verdict: Phrase, *, is_brief: bool) -> P
 # -- rounds ----------------------------------------------------------------------------------------
 
 
-def round_verdict(state: SessionState, verdict: RoundVerdict) -> Phrase:
+def round_verdict(state: SessionState, verdict: RoundVerdict | None) -> Phrase:
     """An outcome as in "better", which is in doubt where its timing has a workload that lost."""
+    if verdict is None:
+        return Phrase("not judged")
     timing = state.candidate(verdict.candidate).timing(verdict.base) if verdict.candidate else None
     if timing is None or verdict.outcome is not Outcome.BETTER:
         return phrase_of(verdict.outcome)
     told = timing_verdict(timing)
-    return Phrase(told.words.replace("faster", "better", 1), told.tone)
+    return Phrase(told.text.replace("faster", "better", 1), told.tone)
 
 
 def where_measured(round_: RoundState, verdict: RoundVerdict | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -179,6 +179,21 @@ def place_for(path: Path) -> tuple[Path, str]:
     folder, name = place_of(path, (JOURNAL_NAME, PACKED_NAME))
     refuse_links(folder, str(Path(name).parent))
     return folder, name
+
+
+def in_tree_order(sessions: Sequence[SessionSummary]) -> Iterator[tuple[int, SessionSummary]]:
+    """Each session with how many parents it has in the list, after its parent."""
+    names = {s.name for s in sessions}
+    children: dict[str, list[SessionSummary]] = {}
+    for s in sessions:
+        children.setdefault(s.parent if s.parent in names else "", []).append(s)
+    stack = [(0, s) for s in reversed(children.pop("", []))]
+    while stack:
+        depth, s = stack.pop()
+        yield depth, s
+        stack += [(depth + 1, child) for child in reversed(children.pop(s.name, []))]
+    for circle in children.values():  # Names that go round: no engine wrote these.
+        yield from ((0, s) for s in circle)
 
 
 def _is_session(folder: Path) -> bool:

@@ -7,8 +7,10 @@ from pathlib import Path
 import msgspec
 
 from astra_tui.model.approval import ApprovalGate, ApprovalStatus
+from astra_tui.model.check import CheckReport
 from astra_tui.model.citations import CitationStatus, check_citations
 from astra_tui.model.counters import NcuReport
+from astra_tui.model.digest import short
 from astra_tui.model.events import ParentChoice, SessionOpened
 from astra_tui.model.findings import SanitizerReport
 from astra_tui.model.ledger import LedgerEntry, Score, ledger, score
@@ -202,6 +204,48 @@ def final_timings(state: SessionState) -> tuple[FinalTiming, ...]:
     return tuple(
         FinalTiming(BASELINE if base == baseline else TUNED, timing)
         for base, timing in latest.items()
+    )
+
+
+def told_timing(state: SessionState) -> tuple[str, Timing] | None:
+    """The timing that says how good the best is, after what it is against; None where counters do:
+    the last ones, else that by which the best became the best.
+    """
+    if not state.has_better:
+        return None
+    final = {found.beside: found.timing for found in final_timings(state)}
+    for file in (TUNED, BASELINE):
+        if file in final:
+            return file, final[file]
+    base = next((r.base for r in reversed(state.rounds) if r.best == state.best), None)
+    timing = None if base is None else state.candidate(state.best).timing(base)
+    return ("its base", timing) if timing is not None else None
+
+
+def check_of(version: CandidateState, device: str) -> CheckReport | None:
+    """The check of a session's candidate as a check of a source alone; None where there is none."""
+    found, compilation = version.check, version.compilation
+    if found is None:
+        return None
+    return CheckReport(
+        task="",
+        task_hash="",
+        source=short(version.hash),
+        source_hash=version.hash,
+        device=device,
+        compiler=compilation.compiler if compilation else "",
+        verdict=found.verdict,
+        message=found.message,
+        diagnostics=compilation.diagnostics if compilation else (),
+        cases=version.results,
+        properties=found.properties,
+        fakes=found.fakes,
+        counters=None,
+        seconds=found.seconds,
+        sanitizer=version.sanitizer,
+        conditions=found.open_conditions,
+        accepted=found.accepted,
+        full_size=found.full_size,
     )
 
 

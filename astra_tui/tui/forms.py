@@ -25,13 +25,13 @@ from astra_tui.model.settings import (
 )
 from astra_tui.model.task_folders import list_tasks
 from astra_tui.model.values import ValueKind, Values
-from astra_tui.present.numbers import whole_number
 from astra_tui.sessions.branches import has_run_since
 from astra_tui.sessions.engines import RunRequest
 from astra_tui.sessions.integrity import read_unaltered
 from astra_tui.sessions.journal_reader import state_of
 from astra_tui.tui.screens.form import Field
 from astra_tui.tui.view import View
+from astra_tui.tui.widgets.prompt_line import whole_number
 
 _PARAMETER = "set_"
 """Begins the names of fields that are parameters of a plan."""

@@ -65,7 +65,7 @@ def wrapped(text: str, width: int) -> Iterator[str]:
 
 def toned(line: doc.Line) -> Line:
     """A line of a document, each part in its tone."""
-    return tuple(span(p.words, p.tone, LONGEST) for p in doc.phrases(line))
+    return tuple(span(p.text, p.tone, LONGEST) for p in doc.phrases(line))
 
 
 class Page(Layout):
@@ -80,7 +80,7 @@ class Page(Layout):
 
     def piece(self, phrase: Phrase) -> Span:
         """A piece of a document; of a longer one, the end is only named."""
-        return span(phrase.words, phrase.tone, LONGEST)
+        return span(phrase.text, phrase.tone, LONGEST)
 
     def line(self, *pieces: str | Span) -> None:
         """One line, cut at the right edge."""

@@ -136,7 +136,7 @@ def entry_of(record: Record) -> LogEntry | None:
     if said is None:
         return None
     exchange = event if isinstance(event, ExchangeMade | ToolUsed) else None
-    return LogEntry(record.seq, record.time, *said, exchange)
+    return LogEntry(record.seq, record.time, said.text, said.tone, exchange)
 
 
 def find_round(state: SessionState, number: int) -> RoundState | None:

@@ -64,7 +64,7 @@ def test_whoever_comes_back_finds_the_run_where_it_is(shell: Shell) -> None:
     assert "(hunk 1)" in back.answers("a")
     code, last_words = back.leaves()
     assert code == ExitCode.OK, last_words
-    assert "ended    finished" in last_words
+    assert "finished  " in last_words
     engine.ends()
     assert assert_whole(shell, engines=1).reason is StopReason.ROUNDS
     decisions = journal_of(shell).state().decisions.values()
@@ -100,12 +100,12 @@ def test_the_first_decision_wins_and_all_who_look_on_are_told(shell: Shell) -> N
     for engineer in (ada, bob):
         code, last_words = engineer.leaves()
         assert code == ExitCode.OK, last_words
-        assert "ended    finished" in last_words
+        assert "finished  " in last_words
     out, told = without_terminal.communicate(timeout=SECONDS)
     assert without_terminal.returncode == ExitCode.OK
     assert PROMPT not in told
     assert "plan rejected by engineer bob: too bold" in told
-    assert "ended    finished" in out
+    assert "finished  " in out
     first, *others = journal_of(shell).state().decisions.values()
     assert (first.status, first.by.name) == (ApprovalStatus.REJECTED, "bob")
     assert {d.by.name for d in others} == {"bob"}
@@ -116,12 +116,12 @@ def test_a_rejection_that_ended_the_run_is_taken_back_by_resume(shell: Shell) ->
     ada.answers("a")
     ada.answers("r a slip")
     code, last_words = ada.leaves()
-    assert (code, "ended    finished" in last_words) == (ExitCode.OK, True), last_words
+    assert (code, "finished  " in last_words) == (ExitCode.OK, True), last_words
     again = Engineer(shell, "resume", "s", "--take-back")
     assert "rejection taken back by engineer ada" in again.sees("taken back by engineer ada")
     assert "(hunk 1)" in again.answers("a")
     code, last_words = again.leaves()
-    assert (code, "ended    finished" in last_words) == (ExitCode.OK, True), last_words
+    assert (code, "finished  " in last_words) == (ExitCode.OK, True), last_words
     state = journal_of(shell).state()
     assert [d.status for d in state.decisions.values()] == [ApprovalStatus.ACCEPTED] * 2
     assert (state.round_limit, state.rounds_done) == (1, 1)
@@ -157,7 +157,7 @@ def test_an_edit_that_comes_too_late_is_refused_and_kept(shell: Shell) -> None:
     (kept,) = (shell.folder / "home").rglob("edit.json")
     assert "my own: " in kept.read_text(encoding="utf-8")
     assert "what you wrote is in " in said
-    assert "ended    finished" in said
+    assert "finished  " in said
 
 
 def test_an_edited_plan_goes_on_and_later_questions_are_accepted_where_one_says_so(

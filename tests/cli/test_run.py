@@ -143,7 +143,7 @@ def test_a_wrong_baseline_ends_the_run_with_its_reason(shell: Shell) -> None:
     baseline.write_text(text.replace("1.0f + expf", "1.5f + expf"), encoding="utf-8")
     outcome = shell.run(*ONE_ROUND, "--session", "s")
     assert outcome.code == ExitCode.FAILED
-    assert "ended    stopped: the baseline fails (the baseline fails its own check: " in outcome.out
+    assert "stopped  the baseline fails (the baseline fails its own check: " in outcome.out
     assert "cases failed" in outcome.out
 
 

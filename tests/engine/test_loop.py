@@ -542,7 +542,7 @@ def test_a_branch_on_another_kind_of_device_measures_again_what_it_builds_on(
     profiles = [c.profile for c in state.candidates.values()]
     assert [p.device for p in profiles if p is not None] == ["emulator"] * 3
     assert state.device_name == "emulator"
-    assert best_of(state).words.endswith("fewer requests")
+    assert best_of(state).text.endswith("fewer requests")
     opened = resume_session(branch, task, Redactor())
     with opened.journal, pytest.raises(UserError, match="not comparable") as caught:
         check_same_device(opened, DeviceChoice("cuda:0"))

@@ -107,7 +107,7 @@ def test_winners_of_one_round_are_merged_in_the_next(tmp_path, task, sources):
     assert second.proposals[0].verdict.reasons[0] == (
         "the same machine code as that of plan 1 of round 1"
     )
-    log = [told.words for e in session.events if (told := describe(e)) is not None]
+    log = [told.text for e in session.events if (told := describe(e)) is not None]
     where = f"{wide[:12]} of round 1"
     assert f"round 2, from {where}, to be merged with {quick[:12]} if their changes fit" in log
     assert stands_on(second) == f"{where}, merged with {quick[:12]}"

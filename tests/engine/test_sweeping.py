@@ -170,10 +170,10 @@ def test_what_passed_is_swept_and_the_result_goes_the_way_of_all_code(
     assert (swept.result, swept.timed >= 3) == (second.candidate, True)
     assert swept.gpu_seconds < state.usage.gpu_seconds
     progress = [describe(e) for e in session.of(SweepAdvanced)]
-    assert any(p is not None and "trials measured" in p.words for p in progress)
+    assert any(p is not None and "trials measured" in p.text for p in progress)
     words = describe(session.of(SweepFinished)[0])
     assert words is not None
-    assert f"{swept.timed} of {swept.trials} trials timed, {second.summary}" in words.words
+    assert f"{swept.timed} of {swept.trials} trials timed, {second.summary}" in words.text
 
     (kept, rejected), outcome = proposal(session, 2)
     assert (rejected.author, outcome) == (SWEEP, Outcome.BETTER)

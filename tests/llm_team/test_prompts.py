@@ -296,7 +296,7 @@ def test_the_fastest_shipped_kernel_stands_with_its_launch_and_who_is_faster(
     shipped = changed(event.shipped, times=times)
     (one,) = (y for y in load_yardsticks(task) if y.name == name)
     brief = brief_of(task, gpu=H200, shipped=shipped, launches=one.launches)
-    verdict = shipped_verdict(shipped).words
+    verdict = shipped_verdict(shipped).text
     said = "neither faster nor slower for sure" if verdict == "inconclusive" else verdict
     for prompt in (planning_prompt(brief, 1, OfferedMoves("", (), ())), profiling_prompt(brief)):
         assert (

@@ -36,7 +36,7 @@ def prompts(server: Scripted, step: str) -> list[str]:
 
 
 def log(ran: Ran) -> str:
-    return "\n".join(told.words for e in ran.events if (told := describe(e)) is not None)
+    return "\n".join(told.text for e in ran.events if (told := describe(e)) is not None)
 
 
 def test_winners_of_a_round_are_merged_by_the_coding_agent(

@@ -31,7 +31,8 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.team_protocol import Failure, KnownCandidate
 from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.present.events import describe
-from astra_tui.present.report import as_markdown, compose
+from astra_tui.present.markdown import as_markdown
+from astra_tui.present.report import compose
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_writer import Redactor
@@ -108,7 +109,7 @@ def test_a_coder_mends_its_draft_in_its_turn(
     assert read_session(tmp_path / "run").state.digest() == ran.state.digest()
     shown = describe(used[0])
     assert shown is not None
-    assert shown.words.startswith("coding agent: compile: d1 does not compile: line 22: ")
+    assert shown.text.startswith("coding agent: compile: d1 does not compile: line 22: ")
     asked = [ran.opened.journal.get(e.request) for e in ran.of(ExchangeMade) if e.purpose == "code"]
     assert "[calls check" in asked[-1]
 
@@ -361,7 +362,7 @@ def test_a_profiler_chooses_what_is_measured(
     assert "measured for this" not in asked[0]
     words = describe(given)
     assert words is not None
-    assert words.words.endswith("; rests on: compare baseline with base on all workloads")
+    assert words.text.endswith("; rests on: compare baseline with base on all workloads")
     session = read_session(tmp_path / "run")
     assert session.state.digest() == ran.state.digest()
     shown = as_markdown(compose(session))

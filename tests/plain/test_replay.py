@@ -4,9 +4,8 @@ import pytest
 
 from astra_tui.model.events import NoteAdded
 from astra_tui.plain.run import replay_lines
-from astra_tui.present.sessions import in_tree_order
 from astra_tui.sessions.journal_lines import Record
-from astra_tui.sessions.store import SessionSummary
+from astra_tui.sessions.store import SessionSummary, in_tree_order
 from astra_tui.sessions.timeline import LONGEST_WAIT, Timeline
 from tests.sessions.samples import ENGINEER, opened
 

@@ -123,7 +123,7 @@ def test_a_narrow_terminal_shows_all_columns(width: int) -> None:
 
 
 def text_of(cell: Line) -> str:
-    return "".join(phrase.words for phrase in phrases(cell))
+    return "".join(phrase.text for phrase in phrases(cell))
 
 
 def laid_out(table: Table, width: int) -> list[str]:
@@ -200,7 +200,7 @@ def test_one_line_for_a_workload_and_for_its_rounds() -> None:
     event = RoundsTimed("c", "b", "16x4096", 8.0, 5.0, Ratio(1.6, 1.5, 1.7, 20), 20)
     told = describe(event)
     assert told is not None
-    assert told.words == "16x4096: 1.600x [1.500, 1.700] after 20 rounds, 8.00 to 5.00 us"
+    assert told.text == "16x4096: 1.600x [1.500, 1.700] after 20 rounds, 8.00 to 5.00 us"
 
 
 def shown(progress: TimingProgress, height: int) -> list[str]:

@@ -21,7 +21,9 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
-from astra_tui.present.report import as_html, as_markdown, compose
+from astra_tui.present.html import as_html
+from astra_tui.present.markdown import as_markdown
+from astra_tui.present.report import compose
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_writer import Journal, Redactor
 from tests.present.page import Page

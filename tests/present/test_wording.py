@@ -25,7 +25,7 @@ from astra_tui.model.verdict import Outcome
 from astra_tui.model.yardsticks import BEST, FastestShipped, ShippedTimes
 from astra_tui.present import numbers
 from astra_tui.present.document import changed
-from astra_tui.present.tones import Tone, tone_of
+from astra_tui.present.tones import Phrase, Tone, tone_of
 from astra_tui.present.words import (
     round_verdict,
     score_words,
@@ -121,16 +121,17 @@ def losing(workloads: int) -> ShippedTimes:
 
 
 def test_nothing_is_good_news_where_a_workload_lost() -> None:
-    assert shipped_verdict(losing(0)) == ("faster", Tone.GOOD)
-    assert shipped_verdict(losing(2)) == ("inconclusive, 2 of 7 slower", Tone.CAUTION)
-    assert timing_verdict(timing()) == ("faster", Tone.GOOD)
+    assert shipped_verdict(losing(0)) == Phrase("faster", Tone.GOOD)
+    assert shipped_verdict(losing(2)) == Phrase("inconclusive, 2 of 7 slower", Tone.CAUTION)
+    assert timing_verdict(timing()) == Phrase("faster", Tone.GOOD)
     lost = tuple(replace(w, verdict=TimingVerdict.SLOWER) for w in timing().workloads)
     partly = replace(timing(), workloads=lost)
-    assert timing_verdict(partly) == (f"faster, {len(lost)} of {len(lost)} slower", Tone.CAUTION)
+    words = f"faster, {len(lost)} of {len(lost)} slower"
+    assert timing_verdict(partly) == Phrase(words, Tone.CAUTION)
     state = fold(whole_session())
     (verdict,) = (p.verdict for r in state.rounds for p in r.proposals)
     assert verdict is not None
-    assert round_verdict(state, verdict) == ("better", Tone.GOOD)
+    assert round_verdict(state, verdict) == Phrase("better", Tone.GOOD)
     known = state.candidate(BETTER)
     timed = tuple(replace(t, timing=partly) for t in known.timings)
     state = replace(state, candidates={**state.candidates, BETTER: replace(known, timings=timed)})
@@ -149,4 +150,4 @@ def test_a_prediction_is_scored_by_how_far_it_is_off(
     predicted: float, measured: float, words: str, tone: Tone
 ) -> None:
     score = Score(Counter.REQUESTS, predicted, measured, abs(measured - predicted), 0.0)
-    assert score_words(score) == (words, tone)
+    assert score_words(score) == Phrase(words, tone)

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from astra_tui.model.events import SessionOpened, WorkersSeen
 from astra_tui.model.fold import fold
+from astra_tui.model.state import SessionState
 from astra_tui.model.workers import WorkersStatus, WorkerStatus
 from astra_tui.plain.run import RunLines
 from astra_tui.present.devices import gpu_blocks, gpu_line, status_lines
@@ -53,7 +54,7 @@ def test_a_run_in_lines_tells_what_changes_for_good() -> None:
     at_work = replace(SECOND, doing=("checking c",), done=3)
     proven = replace(SECOND, proven="0.20%")
     for second in (SECOND, at_work, proven, replace(proven, trouble="it is lost")):
-        lines.show(WorkersSeen(WorkersStatus((FIRST, second))))
+        lines.show(WorkersSeen(WorkersStatus((FIRST, second))), SessionState)
     assert [each.count("\n") for each in written] == [1, 0, 0]
     assert "A/A tells 0.20%" in written[1]
     assert "it is lost" in written[2]

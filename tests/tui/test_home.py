@@ -20,7 +20,6 @@ from astra_tui.model.environment import Difference
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionStatus
 from astra_tui.model.task import KernelTask, bundled
-from astra_tui.present.document import Badge
 from astra_tui.present.numbers import age
 from astra_tui.present.sessions import ending_facts, session_entry
 from astra_tui.present.tones import Phrase, Tone
@@ -254,7 +253,7 @@ def test_a_result_in_doubt_is_not_the_best_known_where_another_is_clear() -> Non
 def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
     """Counters rank only what was never timed against its baseline."""
     recorded = [list_session(f, {}) for f in sorted(bundled("sessions").glob("h100-*silu"))]
-    speedups = [float(s.best.words.split("x")[0]) for s in recorded]
+    speedups = [float(s.best.text.split("x")[0]) for s in recorded]
     fastest = recorded[speedups.index(max(speedups))]
     assert len(set(speedups)) > 1
     assert best_of("silu_and_mul", recorded) == fastest
@@ -267,15 +266,15 @@ def test_the_best_known_is_the_fastest_of_those_that_were_timed() -> None:
 def test_a_loser_is_told_of_wherever_a_recorded_session_is_named() -> None:
     """Its rejected round was not free, and it used up all of its rounds."""
     listed = list_session(bundled("sessions") / "h100-pair-silu", {})
-    assert listed.best == ("1.050x vs tuned.cu (inconclusive, 2 of 7 slower)", Tone.CAUTION)
-    assert listed.brief == ("1.050x, 2 of 7 slower", Tone.CAUTION)
+    assert listed.best == Phrase("1.050x vs tuned.cu (inconclusive, 2 of 7 slower)", Tone.CAUTION)
+    assert listed.brief == Phrase("1.050x, 2 of 7 slower", Tone.CAUTION)
     room = min(NARROW_COLUMNS[4], WIDE_COLUMNS[4]) - 1
-    assert len(listed.brief.words) <= room
-    assert len(listed.best.words) < WHOLE_BEST
+    assert len(listed.brief.text) <= room
+    assert len(listed.best.text) < WHOLE_BEST
     side = read_side(bundled("sessions") / "h100-pair-silu")
     ending = ending_facts(side.state)
-    assert ending["ended"] == ("finished: 3 of 3 rounds are done",)
-    lost = Badge("1024x13824 0.973x, 4096x14336 0.961x", Tone.CAUTION)
+    assert ending["finished"] == ("3 of 3 rounds are done",)
+    lost = Phrase("1024x13824 0.973x, 4096x14336 0.961x", Tone.CAUTION)
     assert ending["slower on"] == (lost,)
 
 

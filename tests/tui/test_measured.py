@@ -217,27 +217,27 @@ def best_after(*more: Event) -> Phrase:
 
 
 def test_times_tell_how_good_the_best_is_where_there_are_times() -> None:
-    assert best_after() == ("1.333x vs its base", Tone.GOOD)
+    assert best_after() == Phrase("1.333x vs its base", Tone.GOOD)
     slow_start = TimingFinished(timing(), final=True)
-    assert best_after(slow_start).words == "1.333x vs baseline.cu"
+    assert best_after(slow_start).text == "1.333x vs baseline.cu"
     yardstick = replace(timing(), base="p" * 64, speedup=Ratio(1.02, 1.01, 1.03, 40))
     finals = slow_start, TimingFinished(yardstick, final=True)
-    assert best_after(*finals).words == "1.020x vs tuned.cu"
-    assert best_after(*finals, shipped("")).words == "1.020x vs tuned.cu"
-    assert best_after(*finals, shipped()).words == "1.060x vs fastest shipped"
+    assert best_after(*finals).text == "1.020x vs tuned.cu"
+    assert best_after(*finals, shipped("")).text == "1.020x vs tuned.cu"
+    assert best_after(*finals, shipped()).text == "1.060x vs fastest shipped"
     doubtful = replace(timing(), verdict=TimingVerdict.INCONCLUSIVE)
     told = best_after(TimingFinished(doubtful, final=True))
-    assert told == ("1.333x vs baseline.cu (inconclusive)", Tone.CAUTION)
+    assert told == Phrase("1.333x vs baseline.cu (inconclusive)", Tone.CAUTION)
     lost = tuple(replace(w, verdict=TimingVerdict.SLOWER) for w in timing().workloads[:1])
     partly = replace(timing(), workloads=(*lost, *timing().workloads[1:]))
     told = best_after(TimingFinished(partly, final=True))
-    assert (told.tone, "slower)" in told.words) == (Tone.CAUTION, True)
+    assert (told.tone, "slower)" in told.text) == (Tone.CAUTION, True)
 
 
 def test_counters_tell_it_where_there_are_no_times() -> None:
     events = [e for e in up_to(BestChanged, whole_session()) if not isinstance(e, TimingFinished)]
-    assert best_of(fold(events)).words == "50.0 % fewer requests"
-    assert best_of(fold(events[:-1])).words == ""
+    assert best_of(fold(events)).text == "50.0 % fewer requests"
+    assert best_of(fold(events[:-1])).text == ""
 
 
 @on_a_loop

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from astra_tui.model.visible import is_harmless, visible_inline
-from astra_tui.present.document import Badge, Entry, Items, Listing, Paragraph, Strong
+from astra_tui.present.document import Entry, Items, Listing, Paragraph
 from astra_tui.present.layout import Span, line_cells, line_text
-from astra_tui.present.numbers import whole_number
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.tui.text_layout import ELLIPSIS, Page, cut, cut_inside, padded, span, wrapped
+from astra_tui.tui.widgets.prompt_line import whole_number
 
 WIDTHS = st.integers(8, 120)
 TEXTS = st.text(max_size=200)
@@ -25,7 +25,7 @@ def test_no_line_is_wider_than_the_page_and_all_of_it_is_harmless(text: str, wid
     page.heading(text)
     if width > 24:
         page.field(text, text)
-        line = (Badge(text, Tone.BAD), f" {text}", Strong(text))
+        line = (Phrase(text, Tone.BAD), f" {text}", Phrase(text, Tone.TITLE))
         listing = Listing(text, (Phrase(text),))
         page.blocks([Entry(line, (Paragraph(line), Items((line,)), listing))])
     for line in page.lines:
@@ -37,7 +37,7 @@ def test_no_line_is_wider_than_the_page_and_all_of_it_is_harmless(text: str, wid
 def test_wrapping_loses_no_word(text: str, width: int) -> None:
     assert "".join("".join(wrapped(text, width)).split()) == "".join(text.split())
     page = Page(width)
-    page.blocks([Paragraph((Badge(text, Tone.GOOD), " ", text))])
+    page.blocks([Paragraph((Phrase(text, Tone.GOOD), " ", text))])
     assert "".join("".join(map(line_text, page.lines)).split()) == "".join(2 * text.split())
 
 

@@ -140,7 +140,7 @@ def test_run_edit_hang_up_attach_and_finish(shell: Shell) -> None:  # noqa: F811
     second.presses_until("\r", "finished: nothing left")
     code, printed = second.presses_until_it_ends("q")
     assert code == 0, printed
-    assert "ended    finished: nothing left to try" in printed
+    assert "finished  nothing left to try" in printed
     assert outcomes(folder) == [Outcome.BETTER, Outcome.REJECTED]
     state = read_journal(folder).state()
     assert [d.reason for d in state.decisions.values()][-1] == "not now"

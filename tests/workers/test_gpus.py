@@ -30,8 +30,9 @@ from astra_tui.playbook import Evidence
 from astra_tui.playbook.space import space_of
 from astra_tui.present.devices import status_lines
 from astra_tui.present.document import fields
+from astra_tui.present.markdown import as_markdown
 from astra_tui.present.numbers import ratio
-from astra_tui.present.report import as_markdown, compose
+from astra_tui.present.report import compose
 from astra_tui.present.sessions import ending_facts, result_blocks
 from astra_tui.present.words import PORTFOLIO
 from astra_tui.processes.child import Child

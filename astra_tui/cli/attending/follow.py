@@ -79,9 +79,7 @@ class _FrontEnd:
             event: Event = told.event if isinstance(told, Record) else told
             if not isinstance(event, Transient):
                 self._state = apply(self._state, event)
-            if isinstance(told, Record) and told.seq < self._first:
-                self._lines.pass_over(event)
-            else:
+            if not isinstance(told, Record) or told.seq >= self._first:
                 self._lines.show(event, lambda: self._state)
             if self._asking is not None:
                 self._asking.notice(event, self._state)

@@ -227,5 +227,5 @@ def _blocks(
         by_paper = wanted.protocol == "paper"
         least = None if by_paper else found.minimum_detectable
         parts = timing_blocks(found.timing, base, candidate, detectable=least, by_paper=by_paper)
-        blocks.append(Section(candidate, "", parts))
+        blocks.append(Section(candidate, parts))
     return blocks

@@ -149,8 +149,6 @@ async def host(
     opening = open_run(request, os.environ, wait_for_engineer=False, workers=workers)
     with await opening as opened:
         lines = RunLines()
-        for event in opened.earlier:
-            lines.pass_over(event)
         if among is None:
             plain.note(f"session {opened.folder}")
         with (among or Hosted.until_signal()).controlling(opened.engine.control):

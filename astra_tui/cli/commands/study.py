@@ -287,7 +287,7 @@ class _Runs:
             if not gate.turn_down(state):
                 break
         assert state.closed is not None
-        best = best_of(state).words or "nothing better"
+        best = best_of(state).text or "nothing better"
         end = f"{state.closed.reason.words} ({state.closed.message})"
         plain.note(f"{self.work.head(one)}: {best}; {end}")
         return EXIT_CODE_OF[state.closed.reason]

@@ -1,7 +1,128 @@
 """A session as one HTML file and one Markdown file, made from its journal and sources alone."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_tui.model.errors import UserError
+from astra_tui.present import document as doc
 from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
-from astra_tui.present.report.compose import WrittenReport, compose, write_report
+from astra_tui.present.numbers import minute, pluralised
+from astra_tui.present.report import environment, measured, story
+from astra_tui.present.sessions import result_facts
+from astra_tui.present.timing import portfolio_blocks
+from astra_tui.present.tones import Phrase, Tone
+from astra_tui.sessions.facts import Facts
+from astra_tui.sessions.integrity import Session, Trust, read_session
+from astra_tui.sessions.safe_open import write_inside
+from astra_tui.sessions.store import place_for
 
-__all__ = ["WrittenReport", "as_html", "as_markdown", "compose", "write_report"]
+_SECTIONS: tuple[tuple[str, str, Callable[[Facts], Sequence[doc.Block] | None]], ...] = (
+    ("Portfolio by device", "portfolio", lambda facts: portfolio_blocks(facts.state) or None),
+    ("Times per workload", "times", measured.times),
+    ("Rounds", "rounds", story.rounds),
+    ("Counters", "counters", measured.counters),
+    ("Sources", "sources", story.sources),
+    ("Tests", "tests", measured.checks),
+    ("Predictions", "ledger", story.predictions),
+    ("Cost", "cost", environment.cost),
+    ("Environment", "environment", environment.environment),
+    ("How to verify", "verify", environment.evidence),
+)
+"""Titles, anchors and parts of a report; None where a session has nothing of the kind."""
+
+
+def compose(session: Session) -> doc.Document:
+    """The report of a session; texts that its folder lacks are named as missing.
+
+    Raises UserError when the session was never opened, or its journal is none that an engine could
+    have written.
+    """
+    facts, state = Facts(session), session.state
+    where = f"on {state.gpu_name or state.device_name}"
+    if facts.on_emulator:
+        where = "on the emulator"
+    records = session.contents.records
+    start, end = minute(records[0].time), minute(records[-1].time)
+    return doc.Document(
+        title=f"{facts.opened.settings.task} {where}",
+        subtitle=f"Session {session.folder.resolve().name}, {start} to {end} UTC",
+        opening=_opening(facts),
+        sections=[
+            doc.Section(title, blocks, anchor)
+            for title, anchor, made in _SECTIONS
+            if (blocks := made(facts)) is not None
+        ],
+    )
+
+
+def _opening(facts: Facts) -> list[doc.Block]:
+    """The summary: who worked where, its result, and how much of it may be believed."""
+    trust, damage = facts.session.trust, facts.session.contents.damage
+    lines = [] if trust.whole else [_distrust(trust)]
+    if damage:
+        lost = pluralised(len(damage), "part")
+        text = f"{lost} of the journal cannot be read, so this report is not complete: "
+        found = "; ".join(f"line {d.line}: {d.message}" for d in damage[:5])
+        lines.append((Phrase(text, Tone.TITLE), found))
+    result = doc.fields(result_facts(facts.state)).rows
+    return [*doc.paragraphs(*lines), doc.table(("what", "value"), result, "Result")]
+
+
+def _distrust(trust: Trust) -> doc.Line:
+    where = f"line {trust.line}: {trust.message}" if trust.line else trust.message
+    text = "This session is cut off, so that its end may be missing: "
+    if trust.altered:
+        text = "This session was altered, so that nothing in this report can be relied on: "
+    elif trust.writer:
+        text = f"This session is still being written, by {trust.writer}: "
+        where = f"the report shows it up to line {trust.line}."
+    return Phrase(text, Tone.TITLE), where
+
+
+@dataclass(frozen=True)
+class WrittenReport:
+    """The files of a report, None where one was not asked for, and what the journal has lost.
+
+    `damage` also names the first place that was altered.
+    """
+
+    html: Path | None
+    markdown: Path | None
+    data: Path | None
+    damage: tuple[str, ...]
+    trust: Trust
+
+
+def write_report(
+    folder: Path, out: Path, *, html: bool = True, markdown: bool = True, data: bool = False
+) -> WrittenReport:
+    """Writes `out/NAME.html`, `out/NAME.md` and, as data, `out/NAME.json`, as far as asked for.
+
+    NAME is that of the session's folder.
+
+    The session is only read. Files of these names are replaced, and a link is replaced rather
+    than followed. Raises UserError when the session cannot be read or the files not written.
+    """
+    session = read_session(folder)
+    document = compose(session)
+    name = folder.resolve().name
+    return WrittenReport(
+        html=_written(out / f"{name}.html", as_html(document)) if html else None,
+        markdown=_written(out / f"{name}.md", as_markdown(document)) if markdown else None,
+        data=_written(out / f"{name}.json", doc.as_json(document)) if data else None,
+        damage=session.damage_words(),
+        trust=session.trust,
+    )
+
+
+def _written(path: Path, text: str) -> Path:
+    try:
+        write_inside(*place_for(path), text.encode())
+    except UserError as error:
+        error.hint = error.hint or "choose a folder with --out"
+        raise
+    return path

@@ -9,11 +9,12 @@ from astra_tui.model.digest import content_hash
 from astra_tui.model.events import ExchangeMade, SessionClosed
 from astra_tui.model.fold import fold
 from astra_tui.present import document as doc
-from astra_tui.present.devices import gpu_facts
+from astra_tui.present.devices import device_facts
 from astra_tui.present.numbers import decimal, seconds
-from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.measured import protocol_table
 from astra_tui.present.settings import settings_rows
+from astra_tui.present.tones import Phrase, Tone
+from astra_tui.sessions.facts import Facts
 from astra_tui.sessions.journal_lines import LARGEST_JOURNAL
 from astra_tui.sessions.journal_reader import journal_path
 from astra_tui.sessions.safe_open import read_inside
@@ -21,24 +22,19 @@ from astra_tui.sessions.safe_open import read_inside
 
 def environment(facts: Facts) -> list[doc.Block]:
     """Versions, GPU, driver, clocks and protocol."""
-    blocks: list[doc.Block] = [doc.table(("what", "value"), _environment(facts), "Environment")]
-    gpu = facts.state.device.gpu if facts.state.device else None
-    if gpu is not None and gpu.missing:
-        missing = (f"{what}: {why}" for what, why in gpu.missing.items())
-        blocks += [*doc.paragraphs("Not told by NVML:"), *doc.items(*missing)]
-    blocks += protocol_table(facts)
-    if facts.state.troubles:
-        troubles = (f"{t.where}: {t.message}" for t in facts.state.troubles)
-        blocks += doc.paragraphs("What went wrong outside of the kernels:")
-        blocks += doc.items(*troubles)
-    return blocks
+    known, missing = device_facts(facts.state)
+    rows = (*known.items(), *_environment(facts))
+    troubles = (f"{t.where}: {t.message}" for t in facts.state.troubles)
+    return [
+        doc.table(("what", "value"), rows, "Environment"),
+        *doc.items(*missing),
+        *protocol_table(facts),
+        *doc.sections({"What went wrong outside of the kernels": doc.items(*troubles)}),
+    ]
 
 
 def _environment(facts: Facts) -> Iterator[tuple[str, doc.Cell]]:
     state = facts.state
-    yield "device", state.device_name
-    if state.device is not None and state.device.gpu is not None:
-        yield from gpu_facts(state.device.gpu).items()
     clocks = [w.sm_mhz for t in facts.timings for w in t.workloads if w.sm_mhz]
     if clocks:
         yield "SM clock while measured", f"{min(clocks):,.0f} to {max(clocks):,.0f} MHz"
@@ -118,6 +114,6 @@ def _closing(facts: Facts) -> doc.Line:
         return doc.Code(last.digest), " agrees with the events before it"
     return (
         doc.Code(last.digest),
-        doc.Strong(" is not what this version makes of the events before it"),
+        Phrase(" is not what this version makes of the events before it", Tone.TITLE),
         ": they were altered, or another version wrote them",
     )

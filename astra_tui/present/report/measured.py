@@ -6,14 +6,15 @@ from astra_tui.model.digest import short
 from astra_tui.model.timing import Timing
 from astra_tui.present import document as doc
 from astra_tui.present import numbers
-from astra_tui.present.checks import check_of, checks_table, reasons_blocks
+from astra_tui.present.checks import checks_table, reasons_blocks
 from astra_tui.present.numbers import dimensions, pluralised
 from astra_tui.present.profile import cost_blocks
-from astra_tui.present.report.facts import Facts
 from astra_tui.present.report.plots import counters_figure, roofline_figure
-from astra_tui.present.timing import shipped_blocks, timing_blocks
-from astra_tui.present.words import timing_verdict, words_of
-from astra_tui.sessions.summary import COUNTERS
+from astra_tui.present.timing import final_blocks, timing_blocks
+from astra_tui.present.tones import words_of
+from astra_tui.present.words import timing_verdict
+from astra_tui.sessions.facts import Facts
+from astra_tui.sessions.summary import COUNTERS, check_of
 
 _PROTOCOLS = (
     "Two protocols. Paired graph replay captures both versions in CUDA graphs and replays them in "
@@ -32,17 +33,13 @@ def times(facts: Facts) -> list[doc.Block] | None:
     """
     if not facts.timings:
         return None
-    blocks = doc.paragraphs(_PROTOCOLS)
+    told = ""
     if not facts.finals:
         ended = "the session ended before that"
         why = ended if facts.state.has_better else "the best is the baseline"
         told = f"Nothing was measured again at the end: {why}. Each round has its own."
-        blocks += doc.paragraphs(told)
-    for final in facts.finals:
-        blocks += timing_blocks(final.timing, final.beside, "Best")
-    if facts.best.shipped is not None:
-        blocks += shipped_blocks(facts.best.shipped)
-    return blocks + roofline_figure(facts)
+    finals = final_blocks(facts.state)
+    return [*doc.paragraphs(_PROTOCOLS, told), *finals, *roofline_figure(facts)]
 
 
 def round_timing(timing: Timing) -> doc.Details:
@@ -50,7 +47,7 @@ def round_timing(timing: Timing) -> doc.Details:
     base, candidate = short(timing.base), short(timing.candidate)
     against = "itself" if base == candidate else base
     workloads = pluralised(len(timing.workloads), "workload")
-    told = f"{timing_verdict(timing).words}, {workloads}"
+    told = f"{timing_verdict(timing).text}, {workloads}"
     times = timing_blocks(timing, base, candidate)
     return doc.Details(f"Times of {candidate} against {against}: {told}", times)
 

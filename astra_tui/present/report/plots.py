@@ -16,9 +16,9 @@ import ziaplot
 from astra_tui.model.timing import Ratio, Timing
 from astra_tui.present import numbers
 from astra_tui.present.document import Block, Figure, inline
-from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.tones import Tone, sign_of
-from astra_tui.present.words import timing_verdict
+from astra_tui.present.words import round_verdict, timing_verdict
+from astra_tui.sessions.facts import Facts, ReportedProposal
 from astra_tui.sessions.summary import COUNTERS
 
 _LEGEND = (
@@ -184,8 +184,9 @@ _ROOM_FOR_VALUE = 30
 
 
 def _point(entry: ReportedProposal, found: Ratio | None) -> _Point:
-    title = f"round {entry.label}, {entry.plan.title}: {entry.told.words}"
-    return _Point(entry.label, title, entry.told.tone, entry.became_best, found)
+    told = round_verdict(entry.state, entry.proposal.verdict)
+    title = f"round {entry.label}, {entry.plan.title}: {told.text}"
+    return _Point(entry.label, title, told.tone, entry.became_best, found)
 
 
 def _ends(found: Ratio | None) -> list[float]:
@@ -204,7 +205,7 @@ def speedup_figure(facts: Facts) -> list[Block]:
         return []
     for final in facts.finals:
         told = timing_verdict(final.timing)
-        title = f"final, against {final.beside}: {told.words}"
+        title = f"final, against {final.beside}: {told.text}"
         found = final.timing.speedup
         points.append(_Point(final.beside, title, told.tone, True, found, is_final=True))
     title = "Speedup of each round against the version it started from"

@@ -10,9 +10,10 @@ from astra_tui.model.state import RoundState
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.plans import analyses_blocks, plan_entry, reading_blocks
-from astra_tui.present.report.facts import Facts, ReportedProposal
 from astra_tui.present.report.measured import round_timing
 from astra_tui.present.report.plots import speedup_figure
+from astra_tui.present.tones import Phrase, Tone
+from astra_tui.sessions.facts import Facts, ReportedProposal
 from astra_tui.sessions.folder import read_blob
 
 
@@ -32,7 +33,7 @@ def _overview(facts: Facts) -> doc.Block:
         where = words.where_measured(entry.round, entry.proposal.verdict)
         by = facts.state.written_by(entry.round.number, entry.proposal.index)
         found = doc.speedup_line(entry.proposal.speedup)
-        outcome: doc.Line = (doc.badge(entry.told), where)
+        outcome: doc.Line = (words.round_verdict(facts.state, entry.proposal.verdict), where)
         outcome += (", the new best",) if entry.became_best else ()
         rows.append((entry.label, entry.plan.title, by, outcome, *([found] * timed)))
     base = "the version it started from"
@@ -66,13 +67,13 @@ def _round(facts: Facts, round_: RoundState) -> doc.Section:
     for entry in reported:
         blocks += _entry(facts, entry)
     if round_.no_plan:
-        blocks.append(doc.Paragraph((doc.Strong("No further plan: "), round_.no_plan)))
+        blocks.append(doc.Paragraph((Phrase("No further plan: ", Tone.TITLE), round_.no_plan)))
     if round_.refused:
         refused = f"Moves that do not apply ({len(round_.refused)})"
         blocks.append(doc.Details(refused, doc.items(*round_.refused)))
     if not round_.closed:
         blocks += doc.paragraphs("The session ended before this round did.")
-    return doc.Section(title, f"round-{round_.number}", blocks)
+    return doc.Section(title, blocks, f"round-{round_.number}")
 
 
 def _baseline(facts: Facts) -> list[doc.Block]:

@@ -15,7 +15,7 @@ from astra_tui.model.approval import (
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan
 from astra_tui.present.layout import Line, Span
-from astra_tui.present.numbers import pluralised, whole_number
+from astra_tui.present.numbers import pluralised
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.present.words import question_words, review_words
 from astra_tui.sessions.client import user_at_terminal
@@ -26,7 +26,7 @@ from astra_tui.tui.screens.engine_requests import EngineRequests
 from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.approval_bar import ApprovalBar
-from astra_tui.tui.widgets.prompt_line import PromptLine
+from astra_tui.tui.widgets.prompt_line import PromptLine, whole_number
 from astra_tui.tui.widgets.session_code import RefusedCode, error_marks
 
 LOOKS_PER_TICK = 2.5

@@ -25,8 +25,8 @@ from astra_tui.present.comparison import (
     same_task,
 )
 from astra_tui.present.layout import Span
-from astra_tui.present.tones import Tone
-from astra_tui.present.words import comparison_words, words_of
+from astra_tui.present.tones import Tone, words_of
+from astra_tui.present.words import comparison_words
 from astra_tui.sessions.comparison import Side, Sides, read_side
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.text_layout import Page, span

@@ -13,14 +13,13 @@ from astra_tui.model.approval import Answer, AutoMode
 from astra_tui.model.author import Author
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
-from astra_tui.present.numbers import whole_number
 from astra_tui.sessions.branches import find_intact_place, fork_session
 from astra_tui.sessions.client import EngineClient, EngineGone, user_at_terminal
 from astra_tui.sessions.journal_writer import Redactor
 from astra_tui.sessions.store import new_session_folder
 from astra_tui.tui.screens.session_panes import SessionPanes
 from astra_tui.tui.view import View
-from astra_tui.tui.widgets.prompt_line import PromptLine
+from astra_tui.tui.widgets.prompt_line import PromptLine, whole_number
 
 REQUEST_SECONDS = 1.0
 """What a request changes is on the screen after so long at the latest."""

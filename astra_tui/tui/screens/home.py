@@ -289,7 +289,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         if listed is None:
             return Span(padded("-", room + 1), Tone.DIM)
         told = listed.best if width >= ROOMY else listed.brief
-        return Span(padded(told.words or "-", room) + " ", told.tone)
+        return Span(padded(told.text or "-", room) + " ", told.tone)
 
     def _first_run(self, width: int) -> Page:
         page = Page(width)

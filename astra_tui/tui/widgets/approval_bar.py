@@ -100,8 +100,8 @@ def _question_line(
         count = f"{question.hunks} hunks" if question.hunks != 1 else "1 hunk"
         tone = Tone.CAUTION if hunks else Tone.PLAIN
         asks = [Span(" ! Run this code? ", Tone.TITLE), Span(f"{hunks or count}; ", tone)]
-        if said.words:
-            asks.append(Span(f"{said.words}; ", said.tone))
+        if said.text:
+            asks.append(Span(f"{said.text}; ", said.tone))
         tails = {f"; round {question.round}": 24, "": 0}
     room = width - line_cells(tuple(asks))
     title = span(title).text

@@ -122,7 +122,7 @@ class ReplayLine(BarLine):
             return ()
         moment = player.timeline.preceding(player.position + 1, set(MomentKind))
         told = describe(player.timeline.event(moment.position)) if moment else None
-        text = f"r{moment.round} {told.words}" if moment and told else ""
+        text = f"r{moment.round} {told.text}" if moment and told else ""
         return (span(cut(span(text).text, MOMENT_WIDTH - 1), Tone.DIM),)
 
     def _track(self, player: Player, width: int) -> Line:

@@ -215,7 +215,7 @@ def _result(view: View, round_: RoundState, proposal: ProposalState) -> tuple[Sp
             stage = "after the baseline's check"
         return Span(">", Tone.ACCENT), [Span(stage or "at work", Tone.ACCENT)]
     told = round_verdict(view.state, verdict)
-    said = [Span(*told)]
+    said = [Span(told.text, told.tone)]
     if verdict.comparison is not None:
         said.append(Span("  " + comparison_words(verdict.comparison)))
     if where := where_measured(round_, verdict):

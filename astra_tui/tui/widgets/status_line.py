@@ -113,7 +113,7 @@ def _rounds(state: SessionState) -> list[Span]:
 
 def _best(state: SessionState, *, is_brief: bool) -> list[Span]:
     best = best_of(state, is_brief=is_brief)
-    return [Span(f"best {best.words}", best.tone)] if best.words else []
+    return [Span(f"best {best.text}", best.tone)] if best.text else []
 
 
 def _auto(state: SessionState) -> list[Span]:

@@ -14,14 +14,13 @@ from astra_tui.model.digest import short
 from astra_tui.model.events import CompileFinished
 from astra_tui.model.state import CandidateState
 from astra_tui.present.checks import (
-    check_of,
     diagnostics_blocks,
     failures_blocks,
     reasons_blocks,
 )
 from astra_tui.present.layout import Line, Span
-from astra_tui.present.tones import Tone, tone_of
-from astra_tui.present.words import words_of
+from astra_tui.present.tones import Tone, tone_of, words_of
+from astra_tui.sessions.summary import check_of
 from astra_tui.tui.text_layout import Page, padded, span
 from astra_tui.tui.view import View
 from astra_tui.tui.widgets.pane import Pane

@@ -17,9 +17,10 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from astra_tui.model.visible import visible_inline
-from astra_tui.present.numbers import pluralised, whole_number
+from astra_tui.present.numbers import pluralised
 from astra_tui.tui.widgets.code.annotations import count_marks
 from astra_tui.tui.widgets.code.code_pane import CodePane
+from astra_tui.tui.widgets.prompt_line import whole_number
 from astra_tui.tui.widgets.source.lines import ColumnsChoice, SourceLines
 from astra_tui.tui.widgets.source.sass import SourceView
 

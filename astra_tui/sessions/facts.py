@@ -10,8 +10,6 @@ from astra_tui.model.plan import Plan
 from astra_tui.model.settings import EMULATOR
 from astra_tui.model.state import CandidateState, ProposalState, RoundState, SessionState
 from astra_tui.model.timing import Timing
-from astra_tui.present.tones import Phrase
-from astra_tui.present.words import round_verdict
 from astra_tui.sessions.integrity import Session
 from astra_tui.sessions.summary import FinalTiming, final_timings
 
@@ -46,12 +44,6 @@ class ReportedProposal:
     def became_best(self) -> bool:
         """Whether the next round built on it."""
         return self.candidate is not None and self.round.best == self.candidate.hash
-
-    @property
-    def told(self) -> Phrase:
-        """Its outcome; in doubt where its timing has a workload that lost."""
-        verdict = self.proposal.verdict
-        return round_verdict(self.state, verdict) if verdict else Phrase("not judged")
 
 
 @dataclass(frozen=True)
