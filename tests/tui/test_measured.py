@@ -183,9 +183,9 @@ def test_the_log_has_both_in_words() -> None:
     )
     assert found is not None
     assert unread is not None
-    assert "memcheck: 1 error in case" in found[0]
-    assert found[1] is Tone.BAD
-    assert unread[0].endswith("not available: no permission")
+    assert "memcheck: 1 error in case" in found.text
+    assert found.tone is Tone.BAD
+    assert unread.text.endswith("not available: no permission")
 
 
 @pytest.mark.parametrize(
