@@ -76,7 +76,7 @@ def result_facts(state: SessionState) -> dict[str, doc.Cell]:
     if state.has_better:
         facts["source"] = doc.Code(f"sources/{short(best.hash)}.cu")
     measured = [final.timing for final in final_timings(state)]
-    facts |= {f"against {f.beside}": speedup_told(f.timing) for f in final_timings(state)}
+    facts |= {f"against {f.against}": speedup_told(f.timing) for f in final_timings(state)}
     decided = [t.timing for t in best.timings if t.timing.base != best.hash]
     if decided and not measured:
         measured = decided[-1:]

@@ -246,7 +246,7 @@ def shipped_blocks(shipped: ShippedTimes) -> list[doc.Block]:
 def final_blocks(state: SessionState) -> list[doc.Block]:
     """The best, measured again at the end, against the files of its task and what others ship."""
     shipped = state.candidate(state.best).shipped
-    finals = (timing_blocks(f.timing, f.beside, "Best") for f in final_timings(state))
+    finals = (timing_blocks(f.timing, f.against, "Best") for f in final_timings(state))
     return [*chain.from_iterable(finals), *(shipped_blocks(shipped) if shipped else ())]
 
 
@@ -306,7 +306,7 @@ def portfolio_blocks(state: SessionState) -> list[doc.Block]:
     """The winner on each kind of GPU, where a run had several; a mean over them means nothing."""
     if not any(known.winner for known in state.kinds.values()) or state.opened is None:
         return []
-    own = next((t.timing for t in final_timings(state) if t.beside == BASELINE), None)
+    own = next((t.timing for t in final_timings(state) if t.against == BASELINE), None)
     winners = [(state.gpu_name, state.best, own, words.best_of(state), "decides rounds")]
     for kind, known in state.kinds.items():
         if known.winner:

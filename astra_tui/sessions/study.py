@@ -179,7 +179,7 @@ def _speedup(state: SessionState, workload: str = "") -> float | None:
     if not state.has_better:
         assert state.opened is not None
         return 1.0 if state.candidate(state.opened.baseline).is_timed else None
-    found = [t.timing for t in final_timings(state) if t.beside == BASELINE]
+    found = [t.timing for t in final_timings(state) if t.against == BASELINE]
     if not found or any(w.invalidated for w in found[0].workloads):
         return None
     if not workload:

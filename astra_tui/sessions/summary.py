@@ -118,9 +118,9 @@ BASELINE, TUNED = "baseline.cu", "tuned.cu"
 
 
 class FinalTiming(msgspec.Struct, frozen=True):
-    """The best candidate on a GPU, measured again; `beside` names the other version's file."""
+    """The best candidate on a GPU, measured again; `against` names the other version's file."""
 
-    beside: str
+    against: str
     timing: Timing
 
 
@@ -213,7 +213,7 @@ def told_timing(state: SessionState) -> tuple[str, Timing] | None:
     """
     if not state.has_better:
         return None
-    final = {found.beside: found.timing for found in final_timings(state)}
+    final = {found.against: found.timing for found in final_timings(state)}
     for file in (TUNED, BASELINE):
         if file in final:
             return file, final[file]

@@ -107,7 +107,7 @@ def _rank(state: SessionState) -> tuple[float, ...] | None:
     if opened is None or not state.has_better:
         return None
     best = state.candidate(state.best)
-    timed = {found.beside: found.timing for found in final_timings(state)}
+    timed = {found.against: found.timing for found in final_timings(state)}
     for place, file in enumerate((TUNED, BASELINE)):
         if final := timed.get(file):
             doubt = timing_verdict(final).tone is not Tone.GOOD

@@ -286,9 +286,7 @@ def test_machine_code_asks_for_what_others_write_after_it_has_waited(
         _loads_before_the_wait(kernel_from_source(one, "k<float>", compiler))
         for one in (answer.source.replace(held, ""), answer.source)
     )
-    assert kept == 1
-    if moved == 1:
-        pytest.skip("this compiler moves no load of this kernel by itself")
+    assert moved >= kept == 1, "some compilers move none of this kernel by themselves"
 
 
 def test_a_const_pointer_is_not_hidden(evidence: Evidence, compiler: Compiler) -> None:

@@ -29,6 +29,14 @@ def space(task: KernelTask) -> Space:
     return space_of(text, Evidence(task, device="cuda:0", arch="sm_90a"))
 
 
+def combined_space(task: KernelTask) -> Space:
+    """Of what the playbook makes of a baseline in its first step."""
+    evidence = Evidence(task, device="cuda:0", arch="sm_90a")
+    (first, *_), _ = propose_all(task.baseline_file.read_text(encoding="utf-8"), evidence)
+    assert first.plan.move == "combined"
+    return space_of(first.source, evidence)
+
+
 @pytest.mark.parametrize(
     ("name", "dimensions"),
     [
@@ -66,9 +74,7 @@ def test_the_block_of_a_flat_grid_is_swept_with_what_its_condition_says_of_it(
     tasks: dict[str, KernelTask],
 ) -> None:
     task = tasks["merge_attn_states_lse"]
-    evidence = Evidence(task, device="cuda:0", arch="sm_90a")
-    (first, *_), _ = propose_all(task.baseline_file.read_text(encoding="utf-8"), evidence)
-    found = space_of(first.source, evidence)
+    found = combined_space(task)
     own = found.settings()[0]
     text = found.source({**own, "threads": 64})
     assert "heads * tokens * across + threads <= 134217728" in " ".join(text.split())
@@ -80,10 +86,7 @@ def test_launch_bounds_follow_a_swept_block(
 ) -> None:
     """Bounds of 1024 leave a thread 64 registers: 8 packs of two rows would not stay in them."""
     task = tasks["fused_add_rmsnorm"]
-    evidence = Evidence(task, device="cuda:0", arch="sm_90a")
-    (first, *_), _ = propose_all(task.baseline_file.read_text(encoding="utf-8"), evidence)
-    found = space_of(first.source, evidence)
-    assert first.plan.move == "combined"
+    found = combined_space(task)
     own = found.settings()[0]
     (name,) = (n for n in own if n.startswith("threads"))
     bounds = {n: _bounds(found.source({**own, name: n})) for n in (256, 512, 1024)}
@@ -99,9 +102,7 @@ def test_registers_are_bounded_so_that_more_blocks_run_at_once(
 ) -> None:
     """A sweep knows a bound that changes what is resident from one that changes nothing."""
     task = tasks["fused_add_rmsnorm"]
-    evidence = Evidence(task, device="cuda:0", arch="sm_90a")
-    (first, *_), _ = propose_all(task.baseline_file.read_text(encoding="utf-8"), evidence)
-    found = space_of(first.source, evidence)
+    found = combined_space(task)
     own = found.settings()[0]
     (name,) = (n for n in own if n.startswith("threads"))
     sources = [

@@ -121,7 +121,7 @@ def checks(facts: Facts) -> list[doc.Block]:
             if hash_ := getattr(attempt, "candidate", ""):
                 named.setdefault(hash_, f"round {entry.label}")
     for final in facts.finals:
-        named.setdefault(final.timing.base, final.beside)
+        named.setdefault(final.timing.base, final.against)
     versions = [(name, facts.state.candidate(hash_)) for hash_, name in named.items()]
     device = facts.state.device_name
     checked = [(n, v.cases, found) for n, v in versions if (found := check_of(v, device))]

@@ -205,9 +205,9 @@ def speedup_figure(facts: Facts) -> list[Block]:
         return []
     for final in facts.finals:
         told = timing_verdict(final.timing)
-        title = f"final, against {final.beside}: {told.text}"
+        title = f"final, against {final.against}: {told.text}"
         found = final.timing.speedup
-        points.append(_Point(final.beside, title, told.tone, True, found, is_final=True))
+        points.append(_Point(final.against, title, told.tone, True, found, is_final=True))
     title = "Speedup of each round against the version it started from"
     description = (
         "Time of the older version over that of the newer one, geometric mean over the workloads, "
@@ -268,7 +268,7 @@ def roofline_figure(facts: Facts) -> list[Block]:
 
     Nothing where the best candidate was not timed, or no floor was measured.
     """
-    timings = {f.beside: f.timing for f in facts.finals}
+    timings = {f.against: f.timing for f in facts.finals}
     if not timings and facts.best.timings:
         timings = {"the version before it": facts.best.timings[-1].timing}
     rows = {
