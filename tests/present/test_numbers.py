@@ -67,8 +67,8 @@ def timed(written: Written) -> Path:
     return written(timed_session())
 
 
-@pytest.mark.parametrize(("base", "beside"), [(BASELINE, "baseline.cu"), (TUNED, "tuned.cu")])
-def test_final_times_by_both_protocols(timed: Path, base: str, beside: str) -> None:
+@pytest.mark.parametrize(("base", "against"), [(BASELINE, "baseline.cu"), (TUNED, "tuned.cu")])
+def test_final_times_by_both_protocols(timed: Path, base: str, against: str) -> None:
     (timing,) = [
         e["timing"]
         for e in events_of(timed, "timing_finished")
@@ -76,7 +76,7 @@ def test_final_times_by_both_protocols(timed: Path, base: str, beside: str) -> N
     ]
     rows = timing["workloads"]
     page = page_of(timed)
-    found = table(page, f"Best against {beside}: cold decides")
+    found = table(page, f"Best against {against}: cold decides")
     cold, warm, paper = (found.only("protocol", name) for name in ("cold", "warm", "paper"))
     assert values(cold.column("base us")) == [w["cold"]["base_us"] for w in rows]
     assert values(cold.column("cand. us")) == [w["cold"]["candidate_us"] for w in rows]
