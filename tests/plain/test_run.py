@@ -138,7 +138,7 @@ def test_only_final_timings_count_as_the_result(
 
 def test_the_report_has_the_final_timings(tmp_path: Path) -> None:
     report = run_report(fold(session(*FINAL)), tmp_path)
-    assert [t.beside for t in report.timings] == ["baseline.cu", "tuned.cu"]
+    assert [t.against for t in report.timings] == ["baseline.cu", "tuned.cu"]
     assert [t.timing.base for t in report.timings] == [BASELINE, TUNED]
     assert {t.timing.candidate for t in report.timings} == {BETTER}
 
