@@ -43,7 +43,7 @@ def asked_workers(options: Options, *, live: bool = False) -> Iterator[Workers |
     if not (options.workers or options.scheduler):
         yield None
         return
-    from astra_tui.plain.live import live_lines
+    from astra_tui.plain.live import drawn_lines, live_display
     from astra_tui.present.devices import status_lines
     from astra_tui.workers import WorkersAsked, WorkersFailed, open_workers
 
@@ -52,7 +52,8 @@ def asked_workers(options: Options, *, live: bool = False) -> Iterator[Workers |
     try:
         with open_workers(asked) as workers:
             plain.note("\n".join(status_lines(workers.status)))
-            with live_lines(lambda: status_lines(workers.status)) if live else nullcontext():
+            drawn = drawn_lines(lambda: status_lines(workers.status))
+            with live_display(drawn) if live else nullcontext():
                 yield workers
             plain.note("\n".join(status_lines(workers.status)))
     except WorkersFailed as error:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
-from astra_tui.model.compilation import Diagnostic
+from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.counters import Counters
 from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import Acceptance, Finding, SanitizerReport
 from astra_tui.model.timing import Positive
+from astra_tui.model.traffic import ArgumentTraffic, WorkloadTraffic
 from astra_tui.model.values import Values
 
 PATH_OF = "path of workload "
@@ -205,6 +208,25 @@ class FullSizeResult(msgspec.Struct, frozen=True, omit_defaults=True):
         return "; ".join([", ".join(words), *([self.reduced] if self.reduced else [])])
 
 
+Result = TypeVar("Result", CaseResult, FullSizeResult)
+
+
+def by_cause(results: Iterable[Result]) -> list[list[Result]]:
+    """Failed results that have the same fault at the same line together, smallest case first."""
+    causes: dict[tuple[object, ...], list[Result]] = {}
+    for result in results:
+        fault = next((f for f in result.findings if not f.is_warning), None)
+        wrong = tuple(o.argument for o in result.outputs if not o.ok)
+        place: tuple[object, ...] = (fault.kind, fault.line) if fault else wrong
+        causes.setdefault((result.outcome, *place), []).append(result)
+    return [sorted(alike, key=_size) for alike in causes.values()]
+
+
+def _size(result: CaseResult | FullSizeResult) -> int:
+    """Workloads stay in the order of their task."""
+    return math.prod(result.case.dims.values()) if isinstance(result, CaseResult) else 0
+
+
 def worst_error(results: Sequence[CaseResult]) -> float:
     """The largest error of an output, as a fraction of what is allowed there; 0 without outputs."""
     worst = (r.worst for r in results)
@@ -342,6 +364,20 @@ class CheckReport(msgspec.Struct, frozen=True):
     def failed_cases(self) -> tuple[CaseResult, ...]:
         """The cases that speak against the candidate."""
         return tuple(c for c in self.cases if not c.outcome.ok)
+
+
+class CountedSource(msgspec.Struct, frozen=True):
+    """One version of a source, and what the emulator counted of it in one case."""
+
+    file: str
+    text: str
+    counters: Counters
+    compilation: Compilation
+    kernels: tuple[str, ...]
+    faults: tuple[Finding, ...]
+    traffic: tuple[ArgumentTraffic, ...]
+    workloads: tuple[WorkloadTraffic, ...]
+    """Traffic of all workloads."""
 
 
 class Checked(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ reports of this one.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
@@ -147,3 +147,8 @@ class Probe(msgspec.Struct, frozen=True):
     """Whether the emulator and the checks need it."""
     layers: tuple[Layer, ...] = ()
     """What a child process has closed to itself, for probes of containment."""
+
+
+def lacking_probes(probes: Iterable[Probe]) -> list[str]:
+    """What the checks need and do not have."""
+    return [p.name for p in probes if p.needed and p.health is not Health.OK]

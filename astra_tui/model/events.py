@@ -31,7 +31,7 @@ from astra_tui.model.gpu import GpuIdentity, GpuSample
 from astra_tui.model.plan import Plan, Selection
 from astra_tui.model.roles import Role
 from astra_tui.model.settings import RunSettings
-from astra_tui.model.timing import Ratio, Timing, WorkloadTiming
+from astra_tui.model.timing import COLD, PairedTime, Ratio, Timing, WorkloadTiming
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Profile, RoundVerdict
 from astra_tui.model.workers import WorkersStatus
@@ -540,6 +540,11 @@ class RoundsTimed(Transient, frozen=True, tag="rounds_timed"):
     candidate_us: float
     speedup: Ratio
     rounds: int
+
+    @property
+    def pairs(self) -> dict[str, PairedTime | None]:
+        """Both times by protocol, as a workload's that was timed: what runs is what decides."""
+        return {COLD: PairedTime(self.base_us, self.candidate_us, self.speedup)}
 
 
 class SweepAdvanced(Transient, frozen=True, tag="sweep_advanced"):

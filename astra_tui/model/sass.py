@@ -12,6 +12,8 @@ from enum import StrEnum
 
 import msgspec
 
+from astra_tui.model.compilation import Compilation
+
 
 class InstructionClass(StrEnum):
     """What an instruction is for. Every instruction is in exactly one class."""
@@ -187,6 +189,33 @@ class SassDiff(msgspec.Struct, frozen=True):
     only_before: tuple[str, ...] = ()
     """Kernels that have no counterpart in the other version."""
     only_after: tuple[str, ...] = ()
+
+
+class Disassembled(msgspec.Struct, frozen=True):
+    """One version of a source: its text, what its compiler made of it, and its machine code."""
+
+    file: str
+    text: str
+    compilation: Compilation
+    disassembly: Disassembly
+
+    @property
+    def name(self) -> str:
+        """The file without its folders."""
+        return self.file.rpartition("/")[2]
+
+    def kernel(self, name: str) -> SassKernel:
+        """A kernel by the name that a diff gives."""
+        return next(k for k in self.disassembly.kernels if k.name == name)
+
+    def place(self, instruction: Instruction, before: Instruction | None) -> str:
+        """The source line of an instruction, where it is not that of the one before."""
+        at, header = instruction.line, instruction.header
+        if (at, header) == ((before.line, before.header) if before else (0, "")):
+            return ""
+        lines = self.text.splitlines()
+        text = f"{at:5}  {lines[at - 1].strip()}" if 0 < at <= len(lines) else ""
+        return f"{text:5}  {header}" if header else text
 
 
 _LARGEST = 64 << 20

@@ -104,6 +104,11 @@ class PairedEnergy(msgspec.Struct, frozen=True):
     candidate: EnergyUse
 
 
+COLD = "cold"
+PROTOCOLS = (COLD, "after itself", "warm", "paper")
+"""How a workload is timed: the first decides."""
+
+
 class Floor(msgspec.Struct, frozen=True):
     """What no kernel can go below on this GPU, in microseconds: measured, not from a data sheet."""
 
@@ -175,6 +180,16 @@ class WorkloadTiming(msgspec.Struct, frozen=True, omit_defaults=True, rename={"c
     seconds: float = 0.0
     weight: Positive = 1.0
     """How much it counts in the mean over the workloads, relative to the others."""
+
+    @property
+    def pairs(self) -> dict[str, PairedTime | None]:
+        """Both times by each protocol, in the order of `PROTOCOLS`; the paper's has no interval."""
+        paper = None
+        if self.paper is not None:
+            mean = Ratio(self.paper.speedup, 0.0, math.inf, 0)
+            paper = PairedTime(self.paper.base_us, self.paper.candidate_us, mean)
+        found = self.cold, self.chained, self.warm, paper
+        return dict(zip(PROTOCOLS, found, strict=True))
 
     @property
     def of_floor(self) -> float | None:

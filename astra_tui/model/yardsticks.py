@@ -119,6 +119,26 @@ class ShippedTimes(msgspec.Struct, frozen=True):
         return self.times.means.get(BEST) if self.times else None
 
     @property
+    def slower(self) -> int:
+        """Shapes on which the best is slower than the fastest shipped kernel."""
+        shapes = self.times.shapes if self.times else ()
+        return sum(shape.fastest[BEST].verdict is TimingVerdict.SLOWER for shape in shapes)
+
+    @property
+    def verdict(self) -> TimingVerdict | None:
+        """By the intervals alone; None where there is no mean.
+
+        It is inconclusive also where the mean is faster and a shape is slower: the shapes then
+        differ.
+        """
+        if (mean := self.speedup) is None:
+            return None
+        if mean.high < 1:
+            return TimingVerdict.SLOWER
+        clear = mean.low > 1 and not self.slower
+        return TimingVerdict.FASTER if clear else TimingVerdict.INCONCLUSIVE
+
+    @property
     def gpu_seconds(self) -> float:
         """Seconds in which the GPU was measuring."""
         return sum(shape.gpu_seconds for shape in self.times.shapes) if self.times else 0.0

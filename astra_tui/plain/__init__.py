@@ -6,7 +6,7 @@ What needs rich is imported where it prints, so that a command's help is quick.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from astra_tui.plain.output import note, print_json, progress
 
@@ -24,8 +24,10 @@ def print_answer(answer: Any, as_json: bool, blocks: Callable[[], Sequence[Block
         print_blocks(blocks())
 
 
-def print_blocks(blocks: Sequence[Block]) -> None:
-    """A document in lines, on stdout."""
-    from astra_tui.plain.console import print_blocks
+def print_blocks(blocks: Sequence[Block], file: TextIO | None = None) -> None:
+    """A document in lines, on stdout unless told otherwise."""
+    from astra_tui.plain.console import console, lines_in_colour
 
-    print_blocks(blocks)
+    out = console(file)
+    for line in lines_in_colour(blocks, out.width if out.file.isatty() else None):
+        out.print(line)

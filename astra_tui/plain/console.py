@@ -74,31 +74,21 @@ def toned(words: str, tone: Tone) -> Text:
     return Text(harmless(words), style=_STYLES[tone])
 
 
-# -- documents -------------------------------------------------------------------------------------
-
-
-def print_blocks(blocks: Sequence[doc.Block], out: Console | None = None) -> None:
-    """A document in lines."""
-    out = out or console()
-    for line in lines_in_colour(blocks, out.width if out.file.isatty() else UNBOUNDED):
-        out.print(line)
-
-
-def lines_in_colour(blocks: Sequence[doc.Block], width: int) -> list[Text]:
-    """The lines of a document within a width."""
-    laid_out = Layout(width)
-    laid_out.blocks(blocks)
-    return [_text_of(line) for line in laid_out.lines]
-
-
-def _text_of(line: Line) -> Text:
-    text = Text.assemble(*(toned(*piece) for piece in line))
-    text.rstrip()
-    return text
+def lines_in_colour(blocks: Sequence[doc.Block], width: int | None) -> list[Text]:
+    """The lines of a document within a width, where there is one."""
+    lines: list[Text] = []
+    for line in _laid_out(blocks, width or UNBOUNDED):
+        lines.append(Text.assemble(*(toned(*piece) for piece in line)))
+        lines[-1].rstrip()
+    return lines
 
 
 def text_lines(blocks: Sequence[doc.Block], indent: int = 0) -> list[str]:
     """A document in plain lines of any length."""
-    laid_out = Layout(UNBOUNDED)
-    laid_out.blocks(blocks, indent)
-    return [line_text(line).rstrip() for line in laid_out.lines]
+    return [line_text(line).rstrip() for line in _laid_out(blocks, UNBOUNDED, indent)]
+
+
+def _laid_out(blocks: Sequence[doc.Block], width: int, indent: int = 0) -> list[Line]:
+    layout = Layout(width)
+    layout.blocks(blocks, indent)
+    return layout.lines

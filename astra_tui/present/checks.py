@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from astra_tui.model.check import (
     OPEN_CONDITION_HINT,
@@ -16,6 +15,7 @@ from astra_tui.model.check import (
     ConditionStatus,
     FullSizeResult,
     OutputError,
+    by_cause,
 )
 from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.findings import SanitizerReport, sanitizer_words
@@ -27,25 +27,8 @@ from astra_tui.present.tones import Phrase, Tone, phrase_of, tone_of, words_of
 MOST_SHOWN = 5
 """Causes of failure, warnings, open conditions, and findings of one tool."""
 
-Result = TypeVar("Result", CaseResult, FullSizeResult)
 _Text = Sequence[str]
 """The lines of the source that was checked; empty where it cannot be read."""
-
-
-def by_cause(results: Iterable[Result]) -> list[list[Result]]:
-    """Failed results that have the same fault at the same line together, smallest case first."""
-    causes: dict[tuple[object, ...], list[Result]] = {}
-    for result in results:
-        fault = next((f for f in result.findings if not f.is_warning), None)
-        wrong = tuple(o.argument for o in result.outputs if not o.ok)
-        place: tuple[object, ...] = (fault.kind, fault.line) if fault else wrong
-        causes.setdefault((result.outcome, *place), []).append(result)
-    return [sorted(alike, key=_size) for alike in causes.values()]
-
-
-def _size(result: CaseResult | FullSizeResult) -> int:
-    """Workloads stay in the order of their task."""
-    return math.prod(result.case.dims.values()) if isinstance(result, CaseResult) else 0
 
 
 def output_words(output: OutputError) -> str:
@@ -100,8 +83,8 @@ def diagnostics_blocks(diagnostics: Iterable[Diagnostic]) -> list[doc.Block]:
     blocks: list[doc.Block] = []
     for said in diagnostics:
         place = f"line {said.line}: " if said.line else ""
-        pointer = [Phrase(" " * (said.column - 1) + "^")] if said.column else []
-        shown = [doc.Listing("", [Phrase(said.source_line), *pointer])] if said.source_line else []
+        pointer = [" " * (said.column - 1) + "^"] if said.column else []
+        shown = doc.listing(said.source_line, *pointer) if said.source_line else []
         blocks.append(doc.Entry((f"{place}{said.severity.value}: {said.message}",), shown))
     return blocks
 
@@ -115,8 +98,7 @@ def compile_error_blocks(file: str, compilation: Compilation) -> list[doc.Block]
 def at_line(text: str, lines: _Text, at: int) -> doc.Entry:
     """A text with the line of the source that it is about, where there is one."""
     known = 0 < at <= len(lines) and lines[at - 1]
-    shown = [doc.Listing("", [Phrase(f"{at:4} | {lines[at - 1]}")])] if known else []
-    return doc.Entry((text,), shown)
+    return doc.Entry((text,), doc.listing(f"{at:4} | {lines[at - 1]}") if known else [])
 
 
 def failures_blocks(
@@ -131,8 +113,7 @@ def failures_blocks(
         inputs = (f"inputs: {name}: {_drawn(values)}" for name, values in case.values.items())
         parts = [*doc.paragraphs(f"why: {case.why}", *inputs), *_what_is_wrong(result, lines)]
         if again and not case.is_of_plan:
-            command = f"alone: {again} --case {shlex.quote(case.id)}"
-            parts.append(doc.Listing("", (Phrase(command),)))
+            parts += doc.listing(f"alone: {again} --case {shlex.quote(case.id)}")
         sizes = f"  {case.id}  ({dimensions(case.dims)}){more}"
         shown.append(doc.Entry((phrase_of(result.outcome), sizes), parts))
     remark = f"{left}; check --verbose shows every case"
@@ -274,35 +255,32 @@ def checks_table(
     first: str, checks: Iterable[tuple[str, doc.Code, CheckReport, int]], caption: str = ""
 ) -> doc.Table:
     """A row for each check: what it is of, its source, and how many cases it was to have."""
-    rows: list[doc.Row] = []
+    rows: list[dict[str, doc.Cell]] = []
     for name, source, r, cases in checks:
-        passed, worst = sum(c.outcome.ok for c in r.cases), _worst(r)
-        case, error = worst or (None, None)
-        bitwise, caught = (
-            sum(p.bitwise and p.ok for p in r.properties),
-            sum(f.caught for f in r.fakes),
-        )
-        row = (
-            name, source, phrase_of(r.verdict), f"{count(passed)} of {count(cases)}",
-            doc.number(error.error, decimal, 3) if error else None,
-            doc.number(error.allowed, decimal, 2) if error else None,
-            doc.number(r.seconds, seconds),
-            f"{bitwise} of {len(r.properties)} properties" if r.properties else None,
-            f"{caught} of {len(r.fakes)}" if r.fakes else None,
-            case.case.id if case else None,
-        )  # fmt: skip
+        case, error = _worst(r) or (None, None)
+        bitwise, caught = [p.bitwise and p.ok for p in r.properties], [f.caught for f in r.fakes]
+        row: dict[str, doc.Cell] = {
+            first: name,
+            "source": source,
+            "verdict": phrase_of(r.verdict),
+            "cases passed": f"{count(sum(c.outcome.ok for c in r.cases))} of {count(cases)}",
+            "worst error": doc.number(error.error, decimal, 3) if error else None,
+            "bound": doc.number(error.allowed, decimal, 2) if error else None,
+            "time": doc.number(r.seconds, seconds),
+            "bit for bit": f"{sum(bitwise)} of {len(bitwise)} properties" if bitwise else None,
+            "fakes caught": f"{sum(caught)} of {len(caught)}" if caught else None,
+            "worst in case": case.case.id if case else None,
+        }
         rows.append(row)
-    columns = (
-        first, "source", "verdict", "cases passed", "worst error", "bound", "time", "bit for bit",
-        "fakes caught", "worst in case",
-    )  # fmt: skip
-    return doc.table(columns, rows, caption, optional=3).without_empty_columns()
+    optional = ("bit for bit", "fakes caught", "worst in case")
+    return doc.records(rows, caption, optional=optional).without_empty_columns()
 
 
 def _all_cases(results: Sequence[CaseResult]) -> doc.Table:
-    rows: list[doc.Row] = []
+    rows: list[dict[str, doc.Cell]] = []
     for r in results:
+        row: dict[str, doc.Cell] = {"case": r.case.id, "outcome": phrase_of(r.outcome)}
         error = doc.number(r.worst.error, decimal, 3) if r.worst else None
         ulp = doc.number(r.worst.max_ulp, decimal, 0) if r.worst else None
-        rows.append((r.case.id, phrase_of(r.outcome), error, ulp, r.case.why))
-    return doc.table(("case", "outcome", "error", "ulp", "why"), rows)
+        rows.append({**row, "error": error, "ulp": ulp, "why": r.case.why})
+    return doc.records(rows)

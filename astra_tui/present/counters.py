@@ -1,20 +1,28 @@
-"""Counters: of two versions, next to the lines of their sources, and a GPU's own."""
+"""Counters: of two versions, next to the lines of their sources, a GPU's own, and what a candidate
+costs by all of them and its times.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from astra_tui.model.check import Case
-from astra_tui.model.compilation import Compilation
+from astra_tui.model.check import Case, CountedSource
 from astra_tui.model.counters import DURATION, ComparedCounter, Counters, Metric, NcuReport, Place
-from astra_tui.model.findings import Finding
-from astra_tui.model.traffic import ArgumentTraffic, WastedTraffic, WorkloadTraffic, wasted_traffic
+from astra_tui.model.digest import short
+from astra_tui.model.events import RoundsTimed
+from astra_tui.model.settings import EMULATOR
+from astra_tui.model.state import CandidateState, ProposalState, SessionState
+from astra_tui.model.timing import WorkloadTiming
+from astra_tui.model.traffic import ArgumentTraffic, WastedTraffic, wasted_traffic
+from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, decimal, dimensions, percent
+from astra_tui.present.plans import verdict_fields
+from astra_tui.present.timing import times_blocks, timing_blocks
 from astra_tui.present.tones import Phrase, Tone
+from astra_tui.sessions.summary import counter_totals
 
 Counted = Mapping[str, int]
 
@@ -50,21 +58,6 @@ _MOST_WASTED = 8
 
 
 # -- a source, line by line ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CountedSource:
-    """One version of a kernel: its text and what was counted."""
-
-    file: str
-    text: str
-    counters: Counters
-    compilation: Compilation
-    faults: tuple[Finding, ...]
-    traffic: tuple[ArgumentTraffic, ...]
-    """Of the workload that was counted."""
-    workloads: tuple[WorkloadTraffic, ...]
-    """Of all workloads."""
 
 
 def counters_blocks(
@@ -123,26 +116,26 @@ def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[do
 
 def _moved(versions: Sequence[CountedSource]) -> list[doc.Block]:
     """Bytes of each argument, where a request of a warp moves a byte once, and those in vain."""
-    rows: list[doc.Row] = []
+    rows: list[dict[str, doc.Cell]] = []
     in_vain: list[doc.Block] = []
     for name, version in zip(_names(versions), versions, strict=True):
-        for t in version.traffic:
-            share = (t.loaded - t.shared + t.stored) / t.compulsory
-            loaded = (n or None for n in (t.size, t.loaded, t.distinct_loaded))
-            stored = (n or None for n in (t.stored, t.distinct_stored, t.half_lines, t.shared))
-            moved = doc.number(share, decimal, 2)
-            rows.append((t.argument, name, *loaded, moved, *stored))
+        rows += [{"bytes of": t.argument, "version": name, **_bytes(t)} for t in version.traffic]
         wasted = wasted_traffic((w.workload, w.arguments) for w in version.workloads)
-        left = (
-            f"{w.workload} was not counted: {w.problem}" for w in version.workloads if w.problem
-        )
-        if version.workloads:
-            in_vain.append(wasted_entry(name, wasted, *left))
-    columns = (
-        "bytes of", "version", "size", "loaded", "distinct", "moved/distinct", "stored",
-        "distinct", "half lines", "shared",
-    )  # fmt: skip
-    return [doc.table(columns, rows, optional=4), *in_vain]
+        uncounted = (w for w in version.workloads if w.problem)
+        left = (f"{w.workload} was not counted: {w.problem}" for w in uncounted)
+        in_vain += [wasted_entry(name, wasted, *left)] if version.workloads else []
+    return [doc.records(rows, optional=_STORES), *in_vain]
+
+
+_STORES = ("stored", "distinct stores", "half lines", "shared")
+
+
+def _bytes(t: ArgumentTraffic) -> dict[str, doc.Cell]:
+    loaded = (n or None for n in (t.size, t.loaded, t.distinct_loaded))
+    moved = doc.number((t.loaded - t.shared + t.stored) / t.compulsory, decimal, 2)
+    stored = (n or None for n in (t.stored, t.distinct_stored, t.half_lines, t.shared))
+    names = "size", "loaded", "distinct", "moved/distinct", *_STORES
+    return dict(zip(names, (*loaded, moved, *stored), strict=True))
 
 
 _COLUMNS = ("req", "sectors", "eff", "confl", "instr")
@@ -238,11 +231,11 @@ def hardware_blocks(report: NcuReport, file: str = "") -> list[doc.Block]:
         rows = ((name, metric_words(m), _MEANINGS.get(name)) for name, m in values.items())
         title = f"{launch.kernel}, {' blocks of '.join(size)} threads"
         blocks.append(doc.table(("", "", ""), rows, title, places=places))
-        if launch.excess_shared_wavefronts is not None:
-            lost = "passes over shared memory lost to bank conflicts"
-            blocks += doc.paragraphs(f"{launch.excess_shared_wavefronts:,.0f} {lost}")
-        for name, why in launch.missing.items():
-            blocks += doc.paragraphs((Phrase(f"not read: {name}: {why}", Tone.CAUTION),))
+        if (lost := launch.excess_shared_wavefronts) is not None:
+            passes = "passes over shared memory lost to bank conflicts"
+            blocks += doc.paragraphs(f"{lost:,.0f} {passes}")
+        missing = (f"not read: {name}: {why}" for name, why in launch.missing.items())
+        blocks += doc.paragraphs(*(Phrase(text, Tone.CAUTION) for text in missing))
     return [doc.Entry((told,), blocks)]
 
 
@@ -258,16 +251,156 @@ def compared_blocks(
     """The emulator's counters against the GPU's, with what lies between; or why there are none."""
     if not report.available:
         return hardware_blocks(report, file)
-    rows: list[doc.Row] = []
+    rows: list[dict[str, doc.Cell]] = []
     for c in counters:
-        read: doc.Row = (None, None, "not read by ncu")
+        row: dict[str, doc.Cell] = {"": c.counter.replace("_", " "), "emulator": c.emulator}
+        row |= {"GPU": "not read by ncu", "difference": None}
         if c.gpu is not None and c.difference is not None:
             apart = doc.Number(c.difference, f"{c.difference:+,.0f}")
-            read = (doc.number(c.gpu, decimal, 0), apart, None)
-        rows.append((c.counter.replace("_", " "), c.emulator, *read))
-    columns = ("", "emulator", "GPU", "difference", "")
+            row |= {"GPU": doc.number(c.gpu, decimal, 0), "difference": apart}
+        rows.append(row)
     missing = {name: why for launch in report.launches for name, why in launch.missing.items()}
     told = doc.paragraphs(*(f"{name}: {why}" for name, why in missing.items()))
     version = f" by ncu {report.version}" if report.version else ""
     title = f"{file}: the GPU's own counters{version}, in the same case"
-    return doc.sections({title: [doc.table(columns, rows), *told]})
+    return doc.sections({title: [doc.records(rows), *told]})
+
+
+# -- what a candidate costs ------------------------------------------------------------------------
+
+
+def profile_blocks(
+    state: SessionState,
+    proposal: ProposalState | None,
+    candidate: CandidateState,
+    base: CandidateState | None,
+    running: Sequence[RoundsTimed] = (),
+) -> list[doc.Block]:
+    """The verdict, the times, the totals, each workload, the kernels; or why there is no profile.
+
+    Rows of numbers are named as `doc.place` does. `running` is how far its timing is.
+    """
+    start = f" from {short(base.hash)}" if base else ""
+    head: doc.Line = (doc.Code(short(candidate.hash)), Phrase(start, Tone.DIM))
+    blocks: list[doc.Block] = [doc.Paragraph(head)]
+    if proposal is not None and proposal.verdict is not None:
+        blocks.append(verdict_fields(state, proposal.verdict))
+    blocks += _times(state, candidate, base, running)
+    profile = candidate.profile
+    if profile is None:
+        why = "No profile: a candidate that is not correct has no cost worth knowing."
+        if candidate.check is None:
+            why = "No profile yet: it is taken once all cases have passed."
+        elif candidate.correct:
+            why = "The profile is being taken."
+        return [*blocks, *doc.paragraphs(Phrase(why, Tone.DIM))]
+    before = base.profile if base else None
+    hardware = _hardware(state, candidate, profile)
+    return [*blocks, *cost_blocks(before, profile), *doc.sections({"": hardware})]
+
+
+def _hardware(state: SessionState, candidate: CandidateState, profile: Profile) -> list[doc.Block]:
+    """A GPU's own counters, or why there are none."""
+    if candidate.hardware is not None:
+        return hardware_blocks(candidate.hardware)
+    why = "Hardware counters were not asked for: --ncu reads them."
+    if state.opened is not None and state.opened.settings.ncu:
+        why = "Hardware counters are read of the baseline and of every new best."
+    elif profile.device == EMULATOR:
+        why = "Counted by the emulator. Times and the paper's protocol need a GPU."
+    return doc.paragraphs(Phrase(why, Tone.DIM))
+
+
+def _times(
+    state: SessionState,
+    candidate: CandidateState,
+    base: CandidateState | None,
+    running: Sequence[RoundsTimed],
+) -> list[doc.Block]:
+    """What was timed: what runs now, the pair that decided, the winner's last."""
+    first = base.hash if base else ""
+    names = {first: "the version before"}
+    if state.opened is not None:
+        names[state.opened.baseline] = "the baseline"
+    known = [timed.timing for timed in candidate.timed]
+    now: list[WorkloadTiming | RoundsTimed] = [*known]
+    now += (r for r in running if r.candidate == candidate.hash)
+    parts: dict[str, Sequence[doc.Block]] = {}
+    if now:
+        parts["Time so far"] = times_blocks(now)
+    latest = {f.timing.base: f for f in candidate.timings}
+    for hash_, finished in sorted(latest.items(), key=lambda found: found[0] != first):
+        again = ", measured again at the end" if finished.final else ""
+        against = names.get(hash_, short(hash_))
+        times = timing_blocks(finished.timing, against, short(candidate.hash))
+        parts[f"Time against {against}{again}"] = times
+    return doc.sections(parts)
+
+
+# -- counters --------------------------------------------------------------------------------------
+
+
+def cost_blocks(
+    before: Profile | None, now: Profile, names: tuple[str, str] = ("before", "now")
+) -> list[doc.Block]:
+    """Counters of all workloads together and of each, what is moved in vain, launches, kernels."""
+    was = counter_totals(before) if before else None
+    earlier = {(w.workload, w.dtype): w for w in (before.workloads if before else ())}
+    each = [
+        ((w.workload, w.dtype.value), _counts(old) if old else None, _counts(w))
+        for w in now.workloads
+        for old in [earlier.get((w.workload, w.dtype))]
+    ]
+    versions = zip(names, (before, now), strict=True)
+    counted = [(n, p) for n, p in versions if p and any(w.traffic for w in p.workloads)]
+    known = {k.kernel: k for k in before.kernels} if before else {}
+    kernels = [_kernel(k, known.get(k.kernel)) for k in now.kernels]
+    used = tuple(doc.place((k.kernel,), *_KERNEL_METRICS) for k in now.kernels)
+    return [
+        counted_table(names, [((), was, counter_totals(now))], "All workloads together"),
+        *(wasted_entry(name, profile.wasted) for name, profile in counted),
+        *([counted_table(names, each, "Each workload")] if each else []),
+        *([_launches(now)] if now.workloads else []),
+        *([doc.records(kernels, "Kernels", places=used)] if kernels else []),
+        *doc.paragraphs(*(f"{what}: {why}" for what, why in now.missing.items())),
+    ]
+
+
+_KERNEL_METRICS = ("registers", "spill_bytes", "shared_bytes", "occupancy")
+
+
+def _counts(workload: WorkloadProfile) -> dict[str, int]:
+    names = ("sectors", "requests", "warp_instructions")
+    return {name: int(getattr(workload.counters, name)) for name in names}
+
+
+def _launches(profile: Profile) -> doc.Table:
+    rows: list[dict[str, doc.Cell]] = [
+        {
+            "workload": w.workload,
+            "type": w.dtype.value,
+            "counted at": dimensions(w.dims),
+            "kernels": ", ".join(w.kernels),
+            "blocks": w.blocks,
+            "threads a block": w.threads,
+            "asked for of moved bytes": doc.number(w.counters.sector_efficiency, percent),
+        }
+        for w in profile.workloads
+    ]
+    metrics = ("blocks", "threads", "sector_efficiency")
+    places = tuple(doc.place((w.workload,), *metrics) for w in profile.workloads)
+    return doc.records(rows, "Launches", places=places)
+
+
+def _kernel(now: KernelUse, before: KernelUse | None) -> dict[str, doc.Cell]:
+    spilled = Tone.CAUTION if now.spill_bytes else Tone.PLAIN
+    registers: doc.Line = (doc.number(now.registers, count),)
+    if before and before.registers != now.registers:
+        registers += (" (was ", doc.number(before.registers, count), ")")
+    return {
+        "kernel": doc.Code(now.kernel),
+        "registers": registers,
+        "spilled bytes": doc.Number(now.spill_bytes, count(now.spill_bytes), spilled),
+        "shared bytes": now.shared_bytes,
+        "occupancy": doc.number(now.occupancy, percent),
+    }

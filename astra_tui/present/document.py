@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
@@ -192,6 +192,21 @@ def table(
     return Table(caption, tuple(columns), made, places, optional)
 
 
+def records(
+    rows: Iterable[Mapping[str, Cell]],
+    caption: str = "",
+    *,
+    places: tuple[str, ...] = (),
+    optional: Collection[str] = (),
+) -> Table:
+    """A table of rows that have their cells by the names of columns; optional ones stand last."""
+    known = list(rows)
+    columns = sorted(dict.fromkeys(n for row in known for n in row), key=optional.__contains__)
+    cells = ([row.get(name) for name in columns] for row in known)
+    left = sum(name in optional for name in columns)
+    return table(columns, cells, caption, places=places, optional=left)
+
+
 class Fields(Part, frozen=True):
     """Names, and what is said under them; what belongs to the line above has no name."""
 
@@ -217,6 +232,11 @@ class Listing(Part, frozen=True):
 
     heading: str
     lines: Sequence[Phrase]
+
+
+def listing(*lines: str) -> list[Block]:
+    """Such lines without a heading."""
+    return [Listing("", tuple(map(Phrase, lines)))]
 
 
 class Entry(Part, frozen=True):
@@ -271,19 +291,9 @@ def sections(parts: Mapping[str, Sequence[Block]]) -> list[Block]:
 
 
 Block = (
-    Paragraph
-    | Quote
-    | Items
-    | Fields
-    | Table
-    | Listing
-    | Entry
-    | Figure
-    | Source
-    | Diff
-    | Details
+    Paragraph | Quote | Items | Fields | Table | Listing | Entry | Figure | Source | Diff | Details
     | Section
-)
+)  # fmt: skip
 
 
 class Document(Part, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from astra_tui.model.audit import AuditSummary, Group
 from astra_tui.model.digest import short
-from astra_tui.model.environment import Difference, Health, Probe
+from astra_tui.model.environment import Difference, Health, Probe, lacking_probes
 from astra_tui.model.export import DeliveryReport, ExportReport, ExportStep
 from astra_tui.model.verification import CandidateVerification, TimingPair
 from astra_tui.present import document as doc
@@ -32,11 +32,6 @@ def doctor_blocks(probes: Sequence[Probe]) -> list[doc.Block]:
     if lacking:
         told = f"kernels cannot be checked here before this works: {lacking}"
     return [doc.table(("", "", ""), rows), *doc.paragraphs(told)]
-
-
-def lacking_probes(probes: Sequence[Probe]) -> list[str]:
-    """What the checks need and do not have."""
-    return [p.name for p in probes if p.needed and p.health is not Health.OK]
 
 
 # -- an export -------------------------------------------------------------------------------------

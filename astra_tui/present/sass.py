@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from astra_tui.model.sass import (
-    Disassembly,
+    Disassembled,
     HistogramChange,
     Instruction,
     KernelDiff,
@@ -24,43 +23,15 @@ _CODE_WIDTH = 60
 _TONES = {"+": Tone.GOOD, "-": Tone.BAD, " ": Tone.PLAIN}
 
 
-@dataclass(frozen=True)
-class SassSource:
-    """One version of a source: its text and its machine code."""
-
-    file: str
-    text: str
-    compiler: str
-    disassembly: Disassembly
-
-    @property
-    def name(self) -> str:
-        """The file without its folders."""
-        return self.file.rpartition("/")[2]
-
-    def kernel(self, name: str) -> SassKernel:
-        """A kernel by the name that a diff gives."""
-        return next(k for k in self.disassembly.kernels if k.name == name)
-
-    def place(self, instruction: Instruction, before: Instruction | None) -> str:
-        """The source line of an instruction, where it is not that of the one before."""
-        at, header = instruction.line, instruction.header
-        if (at, header) == ((before.line, before.header) if before else (0, "")):
-            return ""
-        lines = self.text.splitlines()
-        text = f"{at:5}  {lines[at - 1].strip()}" if 0 < at <= len(lines) else ""
-        return f"{text:5}  {header}" if header else text
-
-
 def sass_blocks(
-    title: str, sources: Sequence[SassSource], diff: SassDiff | None, histogram_only: bool
+    title: str, sources: Sequence[Disassembled], diff: SassDiff | None, histogram_only: bool
 ) -> list[doc.Block]:
     """Each kernel's histogram, then its listing unless only histograms are wanted.
 
     With a diff, `sources` are the newer version and the one before it.
     """
     made = sources[0].disassembly
-    head = doc.paragraphs(f"{title}, {made.arch}, {sources[0].compiler}, {made.tool}")
+    head = doc.paragraphs(f"{title}, {made.arch}, {sources[0].compilation.compiler}, {made.tool}")
     if diff is None:
         return [*head, *(_kernel(sources[0], k, histogram_only) for k in made.kernels)]
     after, before = sources
@@ -76,7 +47,7 @@ def sass_blocks(
 # -- one version -----------------------------------------------------------------------------------
 
 
-def _kernel(source: SassSource, kernel: SassKernel, histogram_only: bool) -> doc.Section:
+def _kernel(source: Disassembled, kernel: SassKernel, histogram_only: bool) -> doc.Section:
     in_loops = sum(row.in_loops for row in kernel.histogram)
     size = f"{len(kernel.instructions)} instructions, {in_loops} of them in loops"
     rows = (
@@ -90,7 +61,7 @@ def _kernel(source: SassSource, kernel: SassKernel, histogram_only: bool) -> doc
     return doc.Section(f"{source.name}: {kernel.name}", blocks)
 
 
-def _listed(source: SassSource, kernel: SassKernel) -> Iterator[str]:
+def _listed(source: Disassembled, kernel: SassKernel) -> Iterator[str]:
     starts = {s.address: s.symbol for s in kernel.subroutines}
     last: Instruction | None = None
     for instruction in kernel.instructions:
@@ -119,7 +90,7 @@ def _code(instruction: Instruction) -> str:
 
 
 def _changed_kernel(
-    after: SassSource, before: SassSource, diff: KernelDiff, histogram_only: bool
+    after: Disassembled, before: Disassembled, diff: KernelDiff, histogram_only: bool
 ) -> doc.Section:
     new, old = after.kernel(diff.after), before.kernel(diff.before)
     counts = f"{len(old.instructions)} -> {len(new.instructions)} instructions"
@@ -146,7 +117,7 @@ def _change(change: HistogramChange) -> doc.Row:
     return change.name, old or None, new or None, told, in_loops, change.category.value
 
 
-_Side = tuple[SassSource, SassKernel]
+_Side = tuple[Disassembled, SassKernel]
 
 
 def _steps(before: _Side, after: _Side, diff: KernelDiff) -> Iterator[Phrase]:
@@ -166,7 +137,7 @@ def _steps(before: _Side, after: _Side, diff: KernelDiff) -> Iterator[Phrase]:
             last = source.file, instruction
 
 
-def _side(step: ListingStep, before: _Side, after: _Side) -> tuple[str, SassSource, Instruction]:
+def _side(step: ListingStep, before: _Side, after: _Side) -> tuple[str, Disassembled, Instruction]:
     """The mark of a step, and the instruction that stands for it with its source."""
     if step.after is not None:
         mark = " " if step.before is not None else "+"

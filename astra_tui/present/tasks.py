@@ -12,7 +12,6 @@ from astra_tui.model.yardsticks import YardstickEntry
 from astra_tui.present import document as doc
 from astra_tui.present.checks import at_line
 from astra_tui.present.numbers import dimensions, percent, pluralised
-from astra_tui.present.tones import Phrase
 
 
 def tasks_blocks(tasks: Sequence[KernelTask]) -> list[doc.Block]:
@@ -44,7 +43,7 @@ def service_blocks(
     end_to_end: float | None,
 ) -> list[doc.Block]:
     """The tables for task.toml, and what the operator is of the recorded time."""
-    lines = [Phrase(line) for w in workloads for line in _workload_table(w).split("\n")]
+    lines = (line for w in workloads for line in _workload_table(w).split("\n"))
     told = [f"From a {form}: {pluralised(len(workloads), 'workload')}, {percent(share, 1)} of all."]
     if exposed is not None:
         told.append(
@@ -53,7 +52,7 @@ def service_blocks(
         )
     if end_to_end is not None:
         told.append(f"So the whole gets {end_to_end:.4f} times as fast at most.")
-    return [*doc.paragraphs(*told), doc.Listing("", lines)]
+    return [*doc.paragraphs(*told), *doc.listing(*lines)]
 
 
 def _workload_table(workload: ServiceWorkload) -> str:
@@ -135,5 +134,5 @@ def point_blocks(point: OpenPoint, source: Sequence[str]) -> list[doc.Block]:
 
 def kernels_blocks(by_file: Mapping[str, Sequence[tuple[int, str]]]) -> list[doc.Block]:
     """Lines and names of kernels, file by file."""
-    listed = {f: [Phrase(f"{at:6}  {name}") for at, name in found] for f, found in by_file.items()}
-    return [doc.Entry((file,), [doc.Listing("", lines)]) for file, lines in listed.items()]
+    listed = {f: [f"{at:6}  {name}" for at, name in found] for f, found in by_file.items()}
+    return [doc.Entry((file,), doc.listing(*lines)) for file, lines in listed.items()]

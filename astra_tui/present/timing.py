@@ -12,6 +12,8 @@ from astra_tui.model.gpu import EnergyUse
 from astra_tui.model.state import SessionState
 from astra_tui.model.timing import (
     BEHIND_PRODUCER,
+    COLD,
+    PROTOCOLS,
     Caveat,
     PairedTime,
     Ratio,
@@ -63,8 +65,8 @@ def timing_blocks(
     least = ""
     if detectable is not None:
         least = f"Differences down to {percent(detectable, 2)} can be told apart here."
-    protocols = ("paper",) if by_paper else _PROTOCOLS
-    caption = title if by_paper else f"{title}: {_DECIDES} decides"
+    protocols = ("paper",) if by_paper else PROTOCOLS
+    caption = title if by_paper else f"{title}: {COLD} decides"
     return [
         *doc.paragraphs(
             (*verdict, Phrase(title, Tone.TITLE), f" ({_circumstances(timing)})"),
@@ -83,57 +85,36 @@ _NO_VERDICT = "The paper's protocol has no interval, and so no verdict."
 
 # -- all times, by all protocols -------------------------------------------------------------------
 
-_DECIDES = "cold"
-_PROTOCOLS = {
-    _DECIDES: "time_us of_floor floor_us",
-    "after itself": "chained_us",
-    "warm": "warm_us",
-    "paper": "paper_us",
-}
-"""The protocols in the order of their rows, and which metrics a row of each has."""
-_COLUMNS = (
-    "workload", "protocol", "base us", "cand. us", "speedup", "95 % interval", "verdict", "caveats",
-    "of floor", "threshold", "floor us", "type", "pairs",
-)  # fmt: skip
-
-
-def _pair(timing: WorkloadTiming | RoundsTimed, protocol: str) -> PairedTime | None:
-    """Both times by a protocol; the paper's has no interval, and what still runs decides."""
-    if isinstance(timing, RoundsTimed):
-        running = PairedTime(timing.base_us, timing.candidate_us, timing.speedup)
-        return running if protocol == _DECIDES else None
-    by_paper = None
-    if timing.paper is not None:
-        base, candidate = timing.paper.base_us, timing.paper.candidate_us
-        by_paper = PairedTime(base, candidate, Ratio(timing.paper.speedup, 0.0, math.inf, 0))
-    pairs = timing.cold, timing.chained, timing.warm, by_paper
-    return dict(zip(_PROTOCOLS, pairs, strict=True))[protocol]
+_METRICS = dict(
+    zip(PROTOCOLS, ("time_us of_floor floor_us", "chained_us", "warm_us", "paper_us"), strict=True)
+)
+"""What a row of each protocol has that a plan may cite."""
+_OPTIONAL = ("of floor", "threshold", "floor us", "type", "pairs")
 
 
 def times_blocks(
     timings: Iterable[WorkloadTiming | RoundsTimed],
     caption: str = "",
-    protocols: Iterable[str] = _PROTOCOLS,
+    protocols: Iterable[str] = PROTOCOLS,
     *,
     of: Timing | None = None,
 ) -> list[doc.Block]:
     """A row for each workload and protocol, and for the means over those `of` a timing; times in
     microseconds. Caveats have numbers from 1 on in the table, and are explained below it.
     """
-    rows: list[doc.Row] = []
+    rows: list[dict[str, doc.Cell]] = []
     places: list[str] = []
     known = list(timings)
     caveats = (c for w in known if isinstance(w, WorkloadTiming) for c in w.caveats)
     marks = {c: f"[{n}]" for n, c in enumerate(dict.fromkeys(caveats), start=1)}
     for protocol in protocols:
-        metrics = _PROTOCOLS[protocol].split()
-        found = [(w, pair) for w in known if (pair := _pair(w, protocol))]
+        found = [(w, pair) for w in known if (pair := w.pairs.get(protocol))]
         rows += [_time_row(w, protocol, pair, marks, of) for w, pair in found]
-        places += [doc.place((w.workload,), *metrics) for w, _ in found]
+        places += [doc.place((w.workload,), *_METRICS[protocol].split()) for w, _ in found]
         if of is not None and found:
             rows.append(_mean_row(of, protocol, [pair.speedup.value for _, pair in found]))
             places.append("")
-    made = doc.table(_COLUMNS, rows, caption, places=tuple(places), optional=5)
+    made = doc.records(rows, caption, places=tuple(places), optional=_OPTIONAL)
     explained = (f"{mark} {caveat.message}" for caveat, mark in marks.items())
     return [made.without_empty_columns(), *doc.items(*explained)]
 
@@ -144,50 +125,43 @@ def _time_row(
     pair: PairedTime,
     marks: Mapping[Caveat, str],
     of: Timing | None,
-) -> doc.Row:
+) -> dict[str, doc.Cell]:
     """One workload by one protocol; what is known of the workload stands with what decides."""
     name = timing.workload
     if of is not None and isinstance(timing, WorkloadTiming) and len(set(of.weights)) > 1:
         name += f" ({percent(timing.weight / sum(of.weights), 1)})"
-    found: doc.Row = (
-        name, protocol, _us(pair.base_us), _us(pair.candidate_us), *_ratio_cells(pair.speedup),
-    )  # fmt: skip
-    pairs = pair.speedup.rounds or None
+    told = {"workload": name, "protocol": protocol, "base us": _us(pair.base_us)}
+    told |= {"cand. us": _us(pair.candidate_us), **_ratio(pair.speedup)}
     if isinstance(timing, RoundsTimed):
-        return *found, f"{timing.rounds} rounds", *(None,) * 6
+        return {**told, "verdict": f"{timing.rounds} rounds"}
+    decides, floor = protocol == COLD, timing.floor
     doubts = " ".join(mark for caveat, mark in marks.items() if caveat in timing.caveats)
     doubts += " decides nothing" if timing.invalidated else ""
-    if protocol != _DECIDES:
-        return *found, None, doubts, *(None,) * 4, pairs
-    floor, share = timing.floor, timing.of_floor
-    return (
-        *found,
-        phrase_of(timing.verdict),
-        doubts,
-        doc.number(share, percent) if share else None,
-        doc.number(timing.threshold, percent, 2),
-        _us(floor.us) if floor else None,
-        timing.dtype.value,
-        pairs,
-    )
+    told |= {"verdict": phrase_of(timing.verdict) if decides else None, "caveats": doubts}
+    if decides:
+        told |= {
+            "of floor": doc.number(timing.of_floor, percent) if timing.of_floor else None,
+            "threshold": doc.number(timing.threshold, percent, 2),
+            "floor us": _us(floor.us) if floor else None,
+            "type": timing.dtype.value,
+        }
+    return {**told, "pairs": pair.speedup.rounds or None}
 
 
-def _mean_row(timing: Timing, protocol: str, speedups: Sequence[float]) -> doc.Row:
+def _mean_row(timing: Timing, protocol: str, speedups: Sequence[float]) -> dict[str, doc.Cell]:
     """The geometric mean; nothing unless all of them are known, positive and finite."""
-    name = mean_name(timing.weights)
-    if protocol == _DECIDES:
+    told: dict[str, doc.Cell] = {"workload": mean_name(timing.weights), "protocol": protocol}
+    if protocol == COLD:
         verdict = Phrase(words_of(timing.verdict), words.timing_verdict(timing).tone)
-        found: doc.Row = (*_ratio_cells(timing.speedup), verdict)
-    else:
-        known = [s for s in speedups if 0 < s < math.inf]
-        is_whole = len(known) == len(timing.workloads)
-        mean = doc.number(mean_ratio(known, timing.weights), ratio) if is_whole else None
-        found = mean, None, None
-    return name, protocol, None, None, *found, *(None,) * 6
+        return {**told, **_ratio(timing.speedup), "verdict": verdict}
+    known = [s for s in speedups if 0 < s < math.inf]
+    if len(known) < len(timing.workloads):
+        return told
+    return {**told, "speedup": doc.number(mean_ratio(known, timing.weights), ratio)}
 
 
-def _ratio_cells(found: Ratio) -> doc.Row:
-    return doc.number(found.value, ratio), doc.interval(found)
+def _ratio(found: Ratio, name: str = "speedup") -> dict[str, doc.Cell]:
+    return {name: doc.number(found.value, ratio), "95 % interval": doc.interval(found)}
 
 
 def _circumstances(timing: Timing) -> str:
@@ -268,18 +242,17 @@ def chain_blocks(task: str, measured: ChainTimes) -> list[doc.Block]:
 
 
 def _compared_table(shapes: Sequence[ShapeTimes], source: str, mean: Ratio | None) -> doc.Table:
-    rows: list[doc.Row] = []
+    rows: list[dict[str, doc.Cell]] = []
+    by = f"its time / {source}"
     for shape in shapes:
-        found, us = shape.fastest.get(source), _time_of(shape, source)
-        compared: doc.Row = ("not known", None, None)
-        if found is not None:
-            compared = (doc.Code(found.name), *_ratio_cells(found.speedup))
-        rows.append((shape.workload, us, *compared))
-    means = _ratio_cells(mean) if mean else ("not known", None)
-    rows.append((mean_name(shape.weight for shape in shapes), None, None, *means))
-    columns = "workload", f"{source} us", "fastest shipped", f"its time / {source}", "95 % interval"
-    caption = f"{source} against the fastest shipped kernels"
-    return doc.table(columns, rows, caption)
+        told = {"workload": shape.workload, f"{source} us": _time_of(shape, source)}
+        found = shape.fastest.get(source)
+        named: doc.Cell = doc.Code(found.name) if found else "not known"
+        compared = _ratio(found.speedup, by) if found else {}
+        rows.append({**told, "fastest shipped": named, **compared})
+    means = _ratio(mean, by) if mean else {by: "not known"}
+    rows.append({"workload": mean_name(shape.weight for shape in shapes), **means})
+    return doc.records(rows, f"{source} against the fastest shipped kernels")
 
 
 def _time_of(shape: ShapeTimes, name: str) -> doc.Cell:

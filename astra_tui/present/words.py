@@ -17,7 +17,7 @@ from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.timing import Timing, TimingVerdict, WorkloadTiming
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
-from astra_tui.model.yardsticks import BEST, ShippedTimes
+from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.present import numbers
 from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
 from astra_tui.sessions.summary import BASELINE, told_timing
@@ -52,20 +52,10 @@ def timing_words(timing: Timing) -> Phrase:
 
 
 def shipped_verdict(shipped: ShippedTimes) -> Phrase:
-    """The same against the fastest shipped kernel of each shape, from the intervals alone.
-
-    It is inconclusive also where the mean is faster and a shape is slower: the shapes then differ.
-    """
-    mean = shipped.speedup
-    if shipped.times is None or mean is None:
+    """The same against the fastest shipped kernel of each shape."""
+    if shipped.verdict is None or shipped.times is None:
         return Phrase("not compared, since not all that serve could be timed", Tone.CAUTION)
-    shapes = [shape.fastest[BEST].verdict for shape in shipped.times.shapes]
-    slower = shapes.count(TimingVerdict.SLOWER)
-    if mean.high < 1:
-        return _with_losers(TimingVerdict.SLOWER, slower, len(shapes))
-    clear = mean.low > 1 and not slower
-    verdict = TimingVerdict.FASTER if clear else TimingVerdict.INCONCLUSIVE
-    return _with_losers(verdict, slower, len(shapes))
+    return _with_losers(shipped.verdict, shipped.slower, len(shipped.times.shapes))
 
 
 def shipped_words(shipped: ShippedTimes) -> Phrase:

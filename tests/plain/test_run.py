@@ -33,8 +33,8 @@ from astra_tui.model.fold import apply, fold
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.state import SessionState
 from astra_tui.model.visible import can_act
-from astra_tui.plain.console import console, print_blocks
-from astra_tui.plain.output import print_json
+from astra_tui.plain import print_blocks, print_json
+from astra_tui.plain.console import console
 from astra_tui.plain.run import RunLines
 from astra_tui.present.document import Listing, Table
 from astra_tui.present.sessions import result_blocks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from rich.console import Console
+from rich.console import Console, Group
 
 from astra_tui.model.dtypes import DType
 from astra_tui.model.events import RoundsTimed
@@ -20,8 +20,9 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
-from astra_tui.plain.console import print_blocks, text_lines
-from astra_tui.plain.live import TimingProgress
+from astra_tui.plain import print_blocks
+from astra_tui.plain.console import text_lines
+from astra_tui.plain.live import TimingProgress, live_display
 from astra_tui.present.document import Block, Line, Table, phrases
 from astra_tui.present.events import describe
 from astra_tui.present.layout import Layout, line_text
@@ -207,7 +208,7 @@ def shown(progress: TimingProgress, height: int) -> list[str]:
     """What a terminal of 120 columns shows."""
     console = Console(width=120, highlight=False)
     with console.capture() as captured:
-        console.print(progress.lines(height))
+        console.print(Group(*progress(height)))
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
@@ -219,21 +220,22 @@ def test_the_live_table_has_the_latest_rows_and_their_caveats(
     event = RoundsTimed("c", "b", "16x4096", 8.0, 5.0, Ratio(1.6, 1.5, 1.7, 20), 20)
     progress.rounds(0, event)
     progress.rounds(1, event)
-    _, first, second = shown(progress, 10)
+    _, first, second = shown(progress, 14)
     assert first.startswith("a.cu, 16x4096 ")
     assert second.startswith("b.cu, 16x4096 ")
     assert first.endswith("1.600x  [1.500, 1.700]  20 rounds")
     progress.done(0, TIMING.workloads[0])
-    shown_now = shown(progress, 10)
+    shown_now = shown(progress, 14)
     assert any("faster     [1] [2]" in line for line in shown_now)
     assert any(line.endswith("20 rounds") for line in shown_now)
     assert "  [1] throttled by its power limit for 0.3 s" in shown_now
-    _, only = shown(progress, 1)
+    _, only = shown(progress, 5)
     assert only.startswith("b.cu, 16x4096 ")
 
 
 def test_in_a_pipe_every_workload_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with TimingProgress(["a.cu"]) as progress:
+    progress = TimingProgress(["a.cu"])
+    with live_display(progress):
         event = RoundsTimed("c", "b", "16x4096", 8.0, 5.0, Ratio(1.6, 1.5, 1.7, 20), 20)
         progress.rounds(0, event)
         progress.done(0, TIMING.workloads[1])

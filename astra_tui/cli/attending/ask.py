@@ -29,8 +29,7 @@ from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan, editable_text, read_edited_plan
 from astra_tui.model.state import SessionState
-from astra_tui.plain.console import console, print_blocks
-from astra_tui.plain.output import note
+from astra_tui.plain import note, print_blocks
 from astra_tui.present.document import Block, Diff
 from astra_tui.present.plans import plan_entry, rulings_fields
 from astra_tui.sessions.client import (
@@ -324,7 +323,7 @@ class Asking:
         if question.gate is ApprovalGate.PLAN:
             round_ = self._state.round(question.round)
             proposal = round_.proposals[question.proposal]
-            print_blocks([plan_entry(self._state, round_, proposal)], console(sys.stderr))
+            print_blocks([plan_entry(self._state, round_, proposal)], sys.stderr)
             return proposal.plan
         source = read_blob(self._folder, question.subject)
         old = read_blob(self._folder, question.base)
@@ -332,7 +331,7 @@ class Asking:
         proposal = self._state.round(question.round).proposals[question.proposal]
         if rulings := proposal.rulings(question.subject):
             blocks.append(rulings_fields(rulings))
-        print_blocks(blocks, console(sys.stderr))
+        print_blocks(blocks, sys.stderr)
         return source
 
     async def _read(

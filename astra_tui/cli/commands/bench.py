@@ -150,11 +150,12 @@ def _timed(wanted: _Wanted, opened: OpenGpu) -> tuple[Timing, ...]:
 def _followed(bench: Bench, wanted: _Wanted, versions: Sequence[Compiled]) -> Iterator[Timing]:
     """The timings; on the way it shows how far the bench is."""
     from astra_tui.lab.on_gpu.bench import WorkloadDone
-    from astra_tui.plain.live import TimingProgress
+    from astra_tui.plain.live import TimingProgress, live_display
 
     hashes = [content_hash(text) for _, text in wanted.sources]
     base, *candidates = versions
-    with TimingProgress(wanted.names[1:]) as progress:
+    progress = TimingProgress(wanted.names[1:])
+    with live_display(progress):
         for event in bench.time(wanted.workloads, base, candidates):
             if isinstance(event, Timing):
                 yield event

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,25 +16,13 @@ from astra_tui.model.errors import UserError
 
 if TYPE_CHECKING:
     from astra_tui.cli.json_answers import CountedEntry, CountersAnswer
-    from astra_tui.lab.check.counting import Count
-    from astra_tui.model.check import Case
+    from astra_tui.model.check import Case, CountedSource
     from astra_tui.model.counters import ComparedCounter, Counters, NcuReport
     from astra_tui.model.task import KernelTask
-    from astra_tui.model.traffic import WorkloadTraffic
     from astra_tui.present.document import Block
 
 _NO_BUDGET = 1 << 40
 """Instructions that a count may take: it ends when the user interrupts it."""
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """One source: where it is, its text, one workload's counts, and the traffic of all."""
-
-    file: Path
-    text: str
-    count: Count
-    traffic: tuple[WorkloadTraffic, ...]
 
 
 @command(
@@ -74,20 +61,21 @@ def run(options: Options) -> int:
     entries = tuple(_entry(each, on_gpu.get(each.file)) for each in counted)
     answer = CountersAnswer(task.name, case, compulsory, entries)
     plain.print_answer(answer, options.json, lambda: _blocks(answer, counted))
-    if not all(each.count.compilation.ok for each in counted):
+    if not all(each.compilation.ok for each in counted):
         return ExitCode.COMPILE_ERROR
-    return ExitCode.FAILED if any(each.count.faults for each in counted) else ExitCode.OK
+    return ExitCode.FAILED if any(each.faults for each in counted) else ExitCode.OK
 
 
-def _count(task: KernelTask, case: Case, files: list[Path]) -> list[_Counted]:
+def _count(task: KernelTask, case: Case, files: list[Path]) -> list[CountedSource]:
     """Each file with its counts."""
     from astra_tui.cli.devices import open_compiler
     from astra_tui.emulator.device import Emulator
     from astra_tui.lab.check.counting import count, count_traffic
     from astra_tui.lab.check.execution import read_source
+    from astra_tui.model.check import CountedSource
 
     sources = [(file, read_source(task, read_text(file), str(file))) for file in files]
-    counted: list[_Counted] = []
+    counted: list[CountedSource] = []
     with open_compiler(task) as compiler:
         device = Emulator(budget=_NO_BUDGET)
         for file, source in sources:
@@ -95,61 +83,50 @@ def _count(task: KernelTask, case: Case, files: list[Path]) -> list[_Counted]:
             found = count(task, source, case, compiler, device)
             sound = found.compilation.ok and not found.faults
             traffic = count_traffic(task, source, compiler, device) if sound else ()
-            counted.append(_Counted(file, source.text, found, traffic))
+            counts = found.counters, found.compilation, found.kernels, found.faults, found.traffic
+            counted.append(CountedSource(str(file), source.text, *counts, traffic))
     return counted
 
 
-def _on_gpu(task: KernelTask, case: Case, counted: list[_Counted]) -> dict[Path, NcuReport]:
+def _on_gpu(task: KernelTask, case: Case, counted: list[CountedSource]) -> dict[str, NcuReport]:
     """What ncu says about each file that compiles and does not fault."""
-    sound = [(c.file, c.text) for c in counted if c.count.compilation.ok and not c.count.faults]
-    return dict(zip((f for f, _ in sound), read_on_gpu(task, case, sound), strict=True))
+    sound = [c for c in counted if c.compilation.ok and not c.faults]
+    reports = read_on_gpu(task, case, [(Path(c.file), c.text) for c in sound])
+    return {c.file: report for c, report in zip(sound, reports, strict=True)}
 
 
-def _entry(counted: _Counted, on_gpu: NcuReport | None) -> CountedEntry:
+def _entry(counted: CountedSource, on_gpu: NcuReport | None) -> CountedEntry:
     from astra_tui.cli.json_answers import CountedEntry
     from astra_tui.model.traffic import wasted_traffic
 
-    count = counted.count
     return CountedEntry(
-        source=str(counted.file),
-        compiled=count.compilation.ok,
-        diagnostics=count.compilation.diagnostics,
-        kernels=count.kernels,
-        requests=count.counters.requests,
-        sectors=count.counters.sectors,
-        bytes=count.counters.bytes,
-        bank_conflicts=count.counters.bank_conflicts,
-        warp_instructions=count.counters.warp_instructions,
-        counters=count.counters,
-        traffic=counted.traffic,
-        wasted=wasted_traffic((w.workload, w.arguments) for w in counted.traffic),
-        findings=count.faults,
+        source=counted.file,
+        compiled=counted.compilation.ok,
+        diagnostics=counted.compilation.diagnostics,
+        kernels=counted.kernels,
+        requests=counted.counters.requests,
+        sectors=counted.counters.sectors,
+        bytes=counted.counters.bytes,
+        bank_conflicts=counted.counters.bank_conflicts,
+        warp_instructions=counted.counters.warp_instructions,
+        counters=counted.counters,
+        traffic=counted.workloads,
+        wasted=wasted_traffic((w.workload, w.arguments) for w in counted.workloads),
+        findings=counted.faults,
         hardware=on_gpu,
-        compared=compare_counters(count.counters, on_gpu) if on_gpu is not None else (),
+        compared=compare_counters(counted.counters, on_gpu) if on_gpu is not None else (),
     )
 
 
-def _blocks(answer: CountersAnswer, counted: list[_Counted]) -> list[Block]:
+def _blocks(answer: CountersAnswer, counted: list[CountedSource]) -> list[Block]:
     from astra_tui.present.checks import compile_error_blocks
-    from astra_tui.present.counters import CountedSource, compared_blocks, counters_blocks
+    from astra_tui.present.counters import compared_blocks, counters_blocks
 
-    broken = [each for each in counted if not each.count.compilation.ok]
+    broken = [each for each in counted if not each.compilation.ok]
     if broken:
-        errors = (compile_error_blocks(str(b.file), b.count.compilation) for b in broken)
+        errors = (compile_error_blocks(b.file, b.compilation) for b in broken)
         return [block for error in errors for block in error]
-    versions = [
-        CountedSource(
-            str(each.file),
-            each.text,
-            each.count.counters,
-            each.count.compilation,
-            each.count.faults,
-            each.count.traffic,
-            each.traffic,
-        )
-        for each in counted
-    ]
-    blocks = counters_blocks(answer.task, answer.case, answer.compulsory_bytes, versions)
+    blocks = counters_blocks(answer.task, answer.case, answer.compulsory_bytes, counted)
     for entry in answer.sources:
         if entry.hardware is not None:
             blocks += compared_blocks(entry.source, entry.hardware, entry.compared)

@@ -31,8 +31,9 @@ def run(options: Options) -> int:
     """Prints all probes, in lines or as JSON."""
     from astra_tui.cli.json_answers import DoctorAnswer
     from astra_tui.lab.doctor import examine
+    from astra_tui.model.environment import lacking_probes
     from astra_tui.plain.output import Steps
-    from astra_tui.present.outcomes import doctor_blocks, lacking_probes
+    from astra_tui.present.outcomes import doctor_blocks
 
     probes: list[Probe] = []
     with Steps() as shown:

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from astra_tui import plain
 from astra_tui.cli.click_command import Options, argument, command, flag
 from astra_tui.cli.commands.check import find_source, read_text
 from astra_tui.cli.exit_codes import ExitCode, UnavailableHere
 from astra_tui.cli.flags import JSON
-from astra_tui.model.compilation import Compilation
 from astra_tui.model.errors import UserError, nearest
-from astra_tui.model.sass import Disassembly, SassDiff
+from astra_tui.model.sass import Disassembled, Disassembly, SassDiff
 
 if TYPE_CHECKING:
     from astra_tui.cli.json_answers import SassAnswer, SassEntry
     from astra_tui.model.task import KernelTask, Workload
     from astra_tui.present.document import Block
-
-
-@dataclass(frozen=True)
-class _Version:
-    """One source with what became of it."""
-
-    file: Path
-    text: str
-    compilation: Compilation
-    disassembly: Disassembly
 
 
 @command(
@@ -64,14 +52,14 @@ def run(options: Options) -> int:
     return ExitCode.OK if all(v.compilation.ok for v in versions) else ExitCode.COMPILE_ERROR
 
 
-def _disassembled(task: KernelTask, workload: Workload, files: list[Path]) -> list[_Version]:
+def _disassembled(task: KernelTask, workload: Workload, files: list[Path]) -> list[Disassembled]:
     """Each source with its machine code. Raises UnavailableHere when that cannot be had."""
     from astra_tui.cli.devices import open_compiler
     from astra_tui.lab.check.execution import read_source
     from astra_tui.lab.check.kernels import compile_workload
     from astra_tui.lab.explain.sass import disassemble
 
-    versions: list[_Version] = []
+    versions: list[Disassembled] = []
     with open_compiler(task) as compiler:
         for file in files:
             source = read_source(task, read_text(file), str(file))
@@ -82,7 +70,7 @@ def _disassembled(task: KernelTask, workload: Workload, files: list[Path]) -> li
             else:
                 problem = "the source does not compile"
                 disassembly = Disassembly((), compilation.arch, problem=problem)
-            versions.append(_Version(file, source.text, compilation, disassembly))
+            versions.append(Disassembled(str(file), source.text, compilation, disassembly))
     return versions
 
 
@@ -93,7 +81,7 @@ def _require(disassembly: Disassembly) -> None:
         )
 
 
-def _diff(versions: Sequence[_Version]) -> SassDiff | None:
+def _diff(versions: Sequence[Disassembled]) -> SassDiff | None:
     """The step from the version of `--against` to the first one."""
     from astra_tui.lab.explain.sass import compare
 
@@ -104,8 +92,8 @@ def _diff(versions: Sequence[_Version]) -> SassDiff | None:
 
 
 def _only(
-    wanted: str, versions: Sequence[_Version], diff: SassDiff | None
-) -> tuple[list[_Version], SassDiff | None]:
+    wanted: str, versions: Sequence[Disassembled], diff: SassDiff | None
+) -> tuple[list[Disassembled], SassDiff | None]:
     """What is about one kernel; with a diff, its counterpart stays too. Raises UserError."""
     names = {k.name for v in versions for k in v.disassembly.kernels}
     names = {name for name in names if wanted in (name, _template(name))}
@@ -113,7 +101,7 @@ def _only(
         known = [_template(k.name) for v in versions for k in v.disassembly.kernels]
         raise UserError(
             f"no kernel '{wanted}' is launched",
-            file=str(versions[0].file),
+            file=versions[0].file,
             hint=nearest(wanted, known),
         )
     if diff is not None:
@@ -130,17 +118,17 @@ def _template(kernel: str) -> str:
     return kernel.partition("<")[0]
 
 
-def _with_kernels(version: _Version, names: Collection[str]) -> _Version:
+def _with_kernels(version: Disassembled, names: Collection[str]) -> Disassembled:
     kernels = tuple(k for k in version.disassembly.kernels if k.name in names)
-    disassembly = msgspec.structs.replace(version.disassembly, kernels=kernels)
+    disassembly = replace(version.disassembly, kernels=kernels)
     return replace(version, disassembly=disassembly)
 
 
-def _entry(version: _Version) -> SassEntry:
+def _entry(version: Disassembled) -> SassEntry:
     from astra_tui.cli.json_answers import SassEntry
 
     return SassEntry(
-        source=str(version.file),
+        source=version.file,
         compiled=version.compilation.ok,
         compiler=version.compilation.compiler,
         diagnostics=version.compilation.diagnostics,
@@ -148,16 +136,15 @@ def _entry(version: _Version) -> SassEntry:
     )
 
 
-def _blocks(answer: SassAnswer, versions: Sequence[_Version], histogram_only: bool) -> list[Block]:
+def _blocks(
+    answer: SassAnswer, versions: Sequence[Disassembled], histogram_only: bool
+) -> list[Block]:
     from astra_tui.present.checks import compile_error_blocks
-    from astra_tui.present.sass import SassSource, sass_blocks
+    from astra_tui.present.sass import sass_blocks
 
     broken = [v for v in versions if not v.compilation.ok]
     if broken:
-        errors = (compile_error_blocks(str(v.file), v.compilation) for v in broken)
+        errors = (compile_error_blocks(v.file, v.compilation) for v in broken)
         return [block for error in errors for block in error]
-    sources = [
-        SassSource(str(v.file), v.text, v.compilation.compiler, v.disassembly) for v in versions
-    ]
     title = f"{answer.task}, workload {answer.workload}"
-    return sass_blocks(title, sources, answer.diff, histogram_only)
+    return sass_blocks(title, versions, answer.diff, histogram_only)

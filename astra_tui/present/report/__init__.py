@@ -11,7 +11,7 @@ from astra_tui.present import document as doc
 from astra_tui.present.html import as_html
 from astra_tui.present.markdown import as_markdown
 from astra_tui.present.numbers import minute, pluralised
-from astra_tui.present.report import environment, measured, story
+from astra_tui.present.report import evidence, story
 from astra_tui.present.sessions import result_facts
 from astra_tui.present.timing import portfolio_blocks
 from astra_tui.present.tones import Phrase, Tone
@@ -22,15 +22,15 @@ from astra_tui.sessions.store import place_for
 
 _SECTIONS: tuple[tuple[str, str, Callable[[Facts], Sequence[doc.Block] | None]], ...] = (
     ("Portfolio by device", "portfolio", lambda facts: portfolio_blocks(facts.state) or None),
-    ("Times per workload", "times", measured.times),
+    ("Times per workload", "times", evidence.times),
     ("Rounds", "rounds", story.rounds),
-    ("Counters", "counters", measured.counters),
+    ("Counters", "counters", evidence.counters),
     ("Sources", "sources", story.sources),
-    ("Tests", "tests", measured.checks),
+    ("Tests", "tests", evidence.checks),
     ("Predictions", "ledger", story.predictions),
-    ("Cost", "cost", environment.cost),
-    ("Environment", "environment", environment.environment),
-    ("How to verify", "verify", environment.evidence),
+    ("Cost", "cost", evidence.cost),
+    ("Environment", "environment", evidence.environment),
+    ("How to verify", "verify", evidence.digests),
 )
 """Titles, anchors and parts of a report; None where a session has nothing of the kind."""
 

@@ -62,12 +62,6 @@ def log_ticks(values: Sequence[float]) -> list[float]:
     return sorted({float(f"{low * (high / low) ** (i / 4):.3g}") for i in range(5)})
 
 
-def _labels(values: Sequence[float]) -> tuple[list[float], list[str]]:
-    """Where the labels of a logarithmic axis are, and what they say."""
-    ticks = log_ticks(values)
-    return [math.log(t) for t in ticks], [f"{t:.6g}" for t in ticks]
-
-
 @dataclass(frozen=True)
 class _Point:
     """A version that was tried; `kept` says whether the next round built on it."""
@@ -80,6 +74,12 @@ class _Point:
     """To the version that it is compared with; None where that was not measured."""
     is_final: bool = False
 
+    @property
+    def drawn(self) -> list[float]:
+        """The ratio and both ends of its interval, as far as they have a place."""
+        ends = (self.ratio.value, self.ratio.low, self.ratio.high) if self.ratio else ()
+        return [value for value in ends if is_plottable(value)]
+
 
 class _Plot:
     """One drawing; `name` makes its ids unique in the page."""
@@ -90,19 +90,13 @@ class _Plot:
 
     def mark(self, x: float, y: float, sign: str, colour: str, title: str) -> None:
         """A sign whose title is read out and shown under the pointer."""
-        drawn = ziaplot.Text(x, y, sign, "center", "center").style(
-            f"font_size: 15; color: {colour}"
-        )
+        drawn = ziaplot.Text(x, y, sign, "center", "center")
+        drawn.style(f"font_size: 15; color: {colour}")
         self.graph.add(drawn.subelement(f"<title>{escape(inline(title))}</title>"))
 
-    def ring(self, x: float, y: float) -> None:
-        """A ring around a mark."""
-        drawn = ziaplot.Point((x, y)).marker("round", 10)
-        self.graph.add(drawn.style(f"color: none; edge_color: {_INK}; edge_width: 1.3"))
-
-    def text(self, x: float, y: float, words: str) -> None:
+    def words(self, x: float, y: float, text: str) -> None:
         """Words around a place."""
-        drawn = ziaplot.Text(x, y, inline(words, 60), "center", "center")
+        drawn = ziaplot.Text(x, y, inline(text, 60), "center", "center")
         self.graph.add(drawn.style(f"font: system-ui; font_size: 12; color: {_INK}"))
 
     def line(self, x: Sequence[float], y: Sequence[float], style: str = "") -> None:
@@ -110,42 +104,34 @@ class _Plot:
         drawn = ziaplot.PolyLine(x, y).style(f"color: {_QUIET}; stroke_width: 1.3; {style}")
         self.graph.add(drawn)
 
-    def rounds(self, points: Sequence[_Point], room: float) -> None:
-        """The labels of places 0, 1, ... along the bottom; of rounds, as many as do not touch."""
-        labels = [inline(p.label, 60) for p in points]
-        longest = max((len(p.label) for p in points if not p.is_final), default=1)
-        step = max(1, math.ceil((7.5 * longest + 4) * len(points) / room))
-        names = [n if i % step == 0 or points[i].is_final else "" for i, n in enumerate(labels)]
-        self.graph.xticks(range(len(points)), names).xrange(-0.5, len(points) - 0.5)
-        self.graph.axesnames(x="round")
-        self.line((-0.5, len(points) - 0.5), (0, 0), f"stroke: dashed; color: {_INK}")
-
-    def height(self, values: Sequence[float]) -> tuple[float, float]:
-        """A logarithmic axis up the left side that holds these values; its ends as logarithms."""
-        low, high = math.log(min(values)), math.log(max(values))
-        room = max(0.1 * (high - low), 0.02)
-        self.graph.yticks(*_labels(values))
-        self.graph.yrange(low - room, high + 2 * room)
-        return low - room, high + 2 * room
-
-    def svg(self, title: str, description: str) -> str:
+    def told(self, title: str, description: str) -> str:
         """The drawing for a page, which says aloud what it shows."""
         root = self.graph.svgxml()
         del root.attrib["xmlns"]
-        told = {"title": title, "desc": description}
-        for at, (tag, words) in enumerate(told.items()):
-            made = ElementTree.Element(tag, id=f"{self._name}-{tag}")
-            made.text = inline(words)
-            root.insert(at, made)
         root.set("role", "img")
-        root.set("aria-labelledby", " ".join(f"{self._name}-{tag}" for tag in told))
+        root.set("aria-labelledby", f"{self._name}-title {self._name}-desc")
         for element in root.iter():
             for key, value in element.items():
-                if key == "id" and not value.startswith(self._name):
+                if key == "id":
                     element.set(key, f"{self._name}-{value}")
                 elif value.startswith("url(#"):
                     element.set(key, value.replace("#", f"#{self._name}-"))
+        for at, (tag, words) in enumerate((("title", title), ("desc", description))):
+            made = ElementTree.Element(tag, id=f"{self._name}-{tag}")
+            made.text = inline(words)
+            root.insert(at, made)
         return ElementTree.tostring(root, encoding="unicode")
+
+
+def _labels(values: Sequence[float]) -> tuple[list[float], list[str]]:
+    """Where the labels of a logarithmic axis are, and what they say."""
+    ticks = log_ticks(values)
+    return [math.log(t) for t in ticks], [f"{t:.6g}" for t in ticks]
+
+
+# -- a mark for each round -------------------------------------------------------------------------
+
+_ROOM_FOR_VALUE = 30
 
 
 def _over_rounds(
@@ -154,33 +140,43 @@ def _over_rounds(
     """A mark for each version with its interval, final ones after a rule, on an axis that holds
     these values; with room enough, each with its value.
     """
-    finals = sum(p.is_final for p in points)
-    width = min(spacing * max(24, len(points)), _WIDEST) + 60 * finals
+    finals, most = sum(p.is_final for p in points), len(points)
+    width = min(spacing * max(24, most), _WIDEST) + 60 * finals
     plot = _Plot(name, width, height)
-    plot.rounds(points, width - 60)
-    low, high = plot.height([1.0, *held])
-    plot.graph.title(axis)
+    plot.graph.xticks(range(most), _shown_labels(points, width - 60)).xrange(-0.5, most - 0.5)
+    plot.graph.axesnames(x="round").title(axis)
+    low, high = (math.log(end) for end in (min(1.0, *held), max(1.0, *held)))
+    room = max(0.1 * (high - low), 0.02)
+    low, high = low - room, high + 2 * room
+    plot.graph.yticks(*_labels([1.0, *held])).yrange(low, high)
+    plot.line((-0.5, most - 0.5), (0, 0), f"stroke: dashed; color: {_INK}")
     if finals:
-        at = len(points) - finals - 0.5
-        plot.line((at, at), (low, high))
+        plot.line((most - finals - 0.5,) * 2, (low, high))
     for x, point in enumerate(points):
-        found = point.ratio
-        if found is None or not is_plottable(found.value):
+        if not point.ratio or not is_plottable(point.ratio.value):
             plot.mark(x, low, "×", _QUIET, f"{point.title}, not measured")
             continue
-        y = math.log(found.value)
-        if len(_ends(found)) == 3:
-            plot.line((x, x), (math.log(found.low), math.log(found.high)), f"color: {_INK}")
+        y, *ends = map(math.log, point.drawn)
+        if len(ends) == 2:
+            plot.line((x, x), ends, f"color: {_INK}")
         if point.kept:
-            plot.ring(x, y)
-        told = f"{point.title}, {numbers.speedup(found)}"
+            ring = ziaplot.Point((x, y)).marker("round", 10)
+            plot.graph.add(ring.style(f"color: none; edge_color: {_INK}; edge_width: 1.3"))
+        told = f"{point.title}, {numbers.speedup(point.ratio)}"
         plot.mark(x, y, sign_of(point.tone), _COLOURS[point.tone], told)
         if spacing >= _ROOM_FOR_VALUE:
-            plot.text(x, y + 0.08 * (high - low), numbers.ratio(found.value))
+            plot.words(x, y + 0.08 * (high - low), numbers.ratio(point.ratio.value))
     return plot
 
 
-_ROOM_FOR_VALUE = 30
+def _shown_labels(points: Sequence[_Point], room: float) -> list[str]:
+    """The labels of places along the bottom; of rounds, as many as do not touch."""
+    longest = max((len(p.label) for p in points if not p.is_final), default=1)
+    step = max(1, math.ceil((7.5 * longest + 4) * len(points) / room))
+    shown = (i % step == 0 or point.is_final for i, point in enumerate(points))
+    return [
+        inline(p.label, 60) if is_shown else "" for p, is_shown in zip(points, shown, strict=True)
+    ]
 
 
 def _point(entry: ReportedProposal, found: Ratio | None) -> _Point:
@@ -189,19 +185,13 @@ def _point(entry: ReportedProposal, found: Ratio | None) -> _Point:
     return _Point(entry.label, title, told.tone, entry.became_best, found)
 
 
-def _ends(found: Ratio | None) -> list[float]:
-    """The value and both ends of its interval, as far as they can be drawn."""
-    ends = (found.value, found.low, found.high) if found else ()
-    return [value for value in ends if is_plottable(value)]
-
-
 def speedup_figure(facts: Facts) -> list[Block]:
     """The speedup of every round's candidate with its interval, and of the winner at the end.
 
     Nothing where no round was timed.
     """
     points = [_point(entry, entry.proposal.speedup) for entry in facts.reported]
-    if not any(_ends(p.ratio) for p in points):
+    if not any(p.drawn for p in points):
         return []
     for final in facts.finals:
         told = timing_verdict(final.timing)
@@ -215,9 +205,9 @@ def speedup_figure(facts: Facts) -> list[Block]:
     )
     if facts.finals:
         description += " After the rule: the best candidate, measured again."
-    held = [value for p in points for value in _ends(p.ratio)]
+    held = [value for p in points for value in p.drawn]
     plot = _over_rounds("speedups", "speedup, log axis", points, 300, 30, held)
-    return [Figure(title, description, plot.svg(title, description))]
+    return [Figure(title, description, plot.told(title, description))]
 
 
 def counters_figure(facts: Facts) -> list[Block]:
@@ -225,35 +215,36 @@ def counters_figure(facts: Facts) -> list[Block]:
 
     Nothing where fewer than two versions were counted.
     """
+    profiles = {hash_: profile for _, hash_, profile in facts.counted}
+    first = profiles.get(facts.baseline.hash)
     versions = [facts.baseline, *(entry.candidate for entry in facts.reported)]
-    profiles = [v.profile if v and v.profile and v.profile.workloads else None for v in versions]
-    first = profiles[0]
-    if first is None or sum(p is not None for p in profiles) < 2:
+    if first is None or sum(v is not None and v.hash in profiles for v in versions) < 2:
         return []
     start = _Point("0", "the baseline", Tone.PLAIN, True)
     points = [start, *(_point(entry, None) for entry in facts.reported)]
-    counters = {
-        name: [
-            replace(point, ratio=_counted(p.total(name), first.total(name)) if p else None)
-            for point, p in zip(points, profiles, strict=True)
-        ]
-        for name in COUNTERS
-        if name != "bytes" and first.total(name) > 0
-    }
-    if not counters:
-        return []
+    found = (profiles.get(v.hash) if v else None for v in versions)
+    counted = list(zip(points, found, strict=True))
     title = "Counters of each round against the baseline's"
     description = (
         "Each count over the baseline's, added up over the workloads, on a logarithmic axis; below "
         f"1 is less work. {_LEGEND}."
     )
+    counters = {
+        name: [
+            replace(point, ratio=_counted(p.total(name), first.total(name)) if p else None)
+            for point, p in counted
+        ]
+        for name in COUNTERS
+        if name != "bytes" and first.total(name) > 0
+    }
     held = [p.ratio.value for each in counters.values() for p in each if p.ratio]
     panels = [
-        _over_rounds(f"counter-{name}", label, each, 190, 15, held).svg(label, description)
+        _over_rounds(f"counter-{name}", label, each, 190, 15, held).told(label, description)
         for name, each in counters.items()
         for label in [name.replace("_", " ")]
     ]
-    return [Figure(title, description, f'<div class="panels">{"".join(panels)}</div>')]
+    drawn = f'<div class="panels">{"".join(panels)}</div>'
+    return [Figure(title, description, drawn)] if panels else []
 
 
 def _counted(now: int, first: int) -> Ratio:
@@ -285,7 +276,7 @@ def roofline_figure(facts: Facts) -> list[Block]:
         "empty launch and a copy of the compulsory bytes, both measured on this GPU; ▲ the best "
         f"candidate; {others}. At the right: the share of the floor that the best reaches."
     )
-    return [Figure(title, description, _roofline(rows).svg(title, description))]
+    return [Figure(title, description, _roofline(rows).told(title, description))]
 
 
 _OTHERS = {sign_of(tone): _COLOURS[tone] for tone in (Tone.CAUTION, Tone.PLAIN)}
@@ -299,31 +290,26 @@ def _others(timings: dict[str, Timing], workload: str) -> dict[str, float]:
 
 def _roofline(rows: dict[str, tuple[float, float, dict[str, float]]]) -> _Plot:
     plot = _Plot("roofline", 760, 90 + 34 * len(rows))
-    known = [
-        time
-        for floor, best, others in rows.values()
-        for time in (floor, best, *others.values())
-        if is_plottable(time)
-    ]
+    times = {n: (floor, best, *others.values()) for n, (floor, best, others) in rows.items()}
+    drawn = {n: [t for t in each if is_plottable(t)] for n, each in times.items()}
+    known = [time for each in drawn.values() for time in each]
     low, high = math.log(min(known)), math.log(max(known))
     room = max(high - low, 0.05)
     end = high + 0.1 * room
     plot.graph.css(_STYLE + f"Graph.GridX {{ color: {_RULE}; stroke: solid; stroke_width: 1; }}")
-    plot.graph.xticks(*_labels(known))
-    plot.graph.xrange(low - 0.08 * room, end + 0.08 * room)
+    plot.graph.xticks(*_labels(known)).xrange(low - 0.08 * room, end + 0.08 * room)
     plot.graph.yticks([-i for i in range(len(rows))], [inline(n, 20) for n in rows])
-    plot.graph.yrange(-len(rows) + 0.4, 1.1)
-    plot.graph.axesnames(x="us, log axis")
-    plot.text(end, 0.7, "of floor")
+    plot.graph.yrange(-len(rows) + 0.4, 1.1).axesnames(x="us, log axis")
+    plot.words(end, 0.7, "of floor")
     for at, (name, (floor, best, others)) in enumerate(rows.items()):
-        places = [math.log(t) for t in (floor, best, *others.values()) if is_plottable(t)]
-        plot.line((min(places), max(places)), (-at, -at))
-        times = "; ".join(f"{name} {numbers.time(us)}" for name, us in others.items())
-        told = f"{name}: floor {numbers.time(floor)}, best {numbers.time(best)}, {times}"
+        ends = math.log(min(drawn[name])), math.log(max(drawn[name]))
+        plot.line(ends, (-at, -at))
+        each = "; ".join(f"{name} {numbers.time(us)}" for name, us in others.items())
+        told = f"{name}: floor {numbers.time(floor)}, best {numbers.time(best)}, {each}"
         plot.line((math.log(floor),) * 2, (-at - 0.3, -at + 0.3), f"color: {_INK}; stroke_width: 4")
         for (sign, colour), us in zip(_OTHERS.items(), others.values(), strict=False):
             if is_plottable(us):
                 plot.mark(math.log(us), -at, sign, colour, told)
         plot.mark(math.log(best), -at, "▲", _INK, told)
-        plot.text(end, -at, numbers.percent(floor / best))
+        plot.words(end, -at, numbers.percent(floor / best))
     return plot

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from astra_tui.model import events
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
+from astra_tui.model.events import NoteAdded
 from astra_tui.model.ledger import ledger
 from astra_tui.model.state import RoundState
 from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.plans import analyses_blocks, plan_entry, reading_blocks
-from astra_tui.present.report.measured import round_timing
+from astra_tui.present.report.evidence import round_timing
 from astra_tui.present.report.plots import speedup_figure
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.sessions.facts import Facts, ReportedProposal
@@ -20,7 +20,7 @@ from astra_tui.sessions.folder import read_blob
 def rounds(facts: Facts) -> list[doc.Block]:
     """An overview in a table and a plot, then a section for each round."""
     blocks = [_overview(facts)] if facts.reported else []
-    blocks += [*speedup_figure(facts), *_said(facts)]
+    blocks += [*speedup_figure(facts), *_additions(facts)]
     return blocks + [_round(facts, r) for r in facts.state.rounds]
 
 
@@ -40,18 +40,16 @@ def _overview(facts: Facts) -> doc.Block:
     return doc.table(columns, rows, f"All plans; every outcome is against {base}")
 
 
-def _said(facts: Facts) -> list[doc.Block]:
+def _additions(facts: Facts) -> list[doc.Block]:
     """Notes and cases that were added, each with the round in which it came."""
-    lines, number = [], 0
-    for event in facts.session.contents.events:
-        match event:
-            case events.RoundOpened():
-                number = event.round
-            case events.NoteAdded():
-                lines.append(f"In round {number}: note by {event.by.describe()}: {event.text}")
-            case events.CaseAdded(case=case):
-                by = event.by.describe()
-                lines.append(f"In round {number}: case {case.id} added by {by}: {case.why}")
+    lines = []
+    for number, event in facts.additions:
+        told = (
+            f"note by {event.by.describe()}: {event.text}"
+            if isinstance(event, NoteAdded)
+            else (f"case {event.case.id} added by {event.by.describe()}: {event.case.why}")
+        )
+        lines.append(f"In round {number}: {told}")
     return doc.items(*lines)
 
 

@@ -341,7 +341,7 @@ class SessionScreen(PlayingActions, inherit_bindings=False):
 
     def action_settings(self) -> None:
         """What the run was asked to do, and how each agent asks its model."""
-        from astra_tui.present.settings import settings_rows
+        from astra_tui.present.sessions import settings_rows
         from astra_tui.tui.screens.dialogs import BlocksDialog
 
         state = self.view.state if self.view else None

@@ -6,8 +6,8 @@ from textual.geometry import Region
 
 from astra_tui.model.citations import COUNTED, CheckedCitation, CitationStatus
 from astra_tui.model.plan import Citation
+from astra_tui.present.counters import profile_blocks
 from astra_tui.present.layout import Span
-from astra_tui.present.profile import profile_blocks
 from astra_tui.present.tones import Tone
 from astra_tui.tui.text_layout import Page
 from astra_tui.tui.view import View, start_of
