@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from astra_tui.cli.json_answers import StudyAnswer
-from astra_tui.present.markdown import blocks_as_markdown
+from astra_tui.present.files import blocks_as_markdown
 from astra_tui.present.sessions import study_blocks
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"

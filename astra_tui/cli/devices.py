@@ -43,7 +43,7 @@ def asked_workers(options: Options, *, live: bool = False) -> Iterator[Workers |
     if not (options.workers or options.scheduler):
         yield None
         return
-    from astra_tui.plain.live import drawn_lines, live_display
+    from astra_tui.plain.console import drawn_lines, live_display
     from astra_tui.present.devices import status_lines
     from astra_tui.workers import WorkersAsked, WorkersFailed, open_workers
 

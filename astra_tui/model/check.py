@@ -361,6 +361,12 @@ class CheckReport(msgspec.Struct, frozen=True):
         return tuple(c for c in self.conditions if c.status is ConditionStatus.OPEN)
 
     @property
+    def worst(self) -> tuple[CaseResult, OutputError] | None:
+        """The output closest to, or furthest beyond, its bound, with its case."""
+        found = [(result, worst) for result in self.cases if (worst := result.worst) is not None]
+        return max(found, key=lambda pair: pair[1].error / (pair[1].allowed or 1.0), default=None)
+
+    @property
     def failed_cases(self) -> tuple[CaseResult, ...]:
         """The cases that speak against the candidate."""
         return tuple(c for c in self.cases if not c.outcome.ok)

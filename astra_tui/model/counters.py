@@ -99,6 +99,20 @@ class Counters(msgspec.Struct, frozen=True):
             compiler=self.compiler,
         )
 
+    def by_place(self) -> dict[Place, tuple[int, int, int, int, int]]:
+        """Requests, sectors, bytes of global memory, conflicts and instructions of warps, place by
+        place.
+        """
+        found: dict[Place, list[int]] = {}
+        for a in self.accesses:
+            moved = a.bytes if a.in_global else 0
+            sums = found.setdefault(a.place, [0] * 5)
+            for at, n in enumerate((a.requests, a.sectors, moved, a.conflicts)):
+                sums[at] += n
+        for line in self.lines:
+            found.setdefault(line.place, [0] * 5)[4] += line.warp_instructions
+        return {place: (r, s, b, c, i) for place, (r, s, b, c, i) in found.items()}
+
     @property
     def requests(self) -> int:
         """Requests to global memory."""

@@ -170,6 +170,14 @@ class Comparison(msgspec.Struct, frozen=True):
         return (-self.speedup.value,) if self.speedup is not None else self.candidate_key
 
 
+def first_moved(
+    before: tuple[int, int, int], now: tuple[int, int, int]
+) -> tuple[str, float] | None:
+    """The first counter of a ranking key that moved, and its ratio, new over old."""
+    counted = zip(("sectors", "requests", "warp instructions"), before, now, strict=True)
+    return next(((name, new / old) for name, old, new in counted if old and old != new), None)
+
+
 class RoundVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """The verdict on one candidate, with its reasons, the most important first."""
 

@@ -1,7 +1,4 @@
-"""The linear front end: tables and text for pipes, dumb terminals and screen readers.
-
-What needs rich is imported where it prints, so that a command's help is quick.
-"""
+"""The linear front end: tables and text for pipes, dumb terminals and screen readers."""
 
 from __future__ import annotations
 
@@ -26,6 +23,7 @@ def print_answer(answer: Any, as_json: bool, blocks: Callable[[], Sequence[Block
 
 def print_blocks(blocks: Sequence[Block], file: TextIO | None = None) -> None:
     """A document in lines, on stdout unless told otherwise."""
+    # Rich is loaded where something is printed, so that help is quick.
     from astra_tui.plain.console import console, lines_in_colour
 
     out = console(file)

@@ -54,9 +54,8 @@ def _tagged(text: str, tag: str) -> str:
 
 
 class RunLines:
-    """Writes one line for each event that a reader wants to know of.
-
-    `progress` says whether to write how far a timing is too; by default if stderr is a terminal.
+    """Writes a line for each event that a reader wants to know of; `progress` of timings too, where
+    asked or on a terminal.
     """
 
     def __init__(self, write: Callable[[str], None] = note, progress: bool | None = None):

@@ -48,7 +48,7 @@ def check_blocks(
 ) -> list[doc.Block]:
     """The verdict, what it rests on, and each failure with its place.
 
-    `shown` is how the source is named here, `text` its content, `again` the command that checks it.
+    `shown` names the source that has this text; the command `again` checks it.
     """
     parts = reasons_blocks(report, text.split("\n"), again, verbose=verbose)
     verdict = Phrase(words_of(report.verdict).upper(), tone_of(report.verdict))
@@ -168,7 +168,7 @@ def open_conditions_blocks(
 
 
 def _evidence(report: CheckReport) -> Iterator[str]:
-    if worst := _worst(report):
+    if worst := report.worst:
         result, output = worst
         where = f"{output.argument} in {result.case.id}"
         yield f"worst error: {decimal(output.error, 2)} of the bound ({where})"
@@ -189,11 +189,6 @@ def _evidence(report: CheckReport) -> Iterator[str]:
     if (c := report.counters) is not None:
         memory = f"{count(c.sectors)} sectors, {count(c.requests)} requests"
         yield f"all cases together: {memory}, {count(c.warp_instructions)} warp instructions"
-
-
-def _worst(report: CheckReport) -> tuple[CaseResult, OutputError] | None:
-    found = [(result, worst) for result in report.cases if (worst := result.worst) is not None]
-    return max(found, key=lambda pair: pair[1].error / (pair[1].allowed or 1.0), default=None)
 
 
 def _conditions_words(report: CheckReport) -> str:
@@ -255,9 +250,9 @@ def checks_table(
     first: str, checks: Iterable[tuple[str, doc.Code, CheckReport, int]], caption: str = ""
 ) -> doc.Table:
     """A row for each check: what it is of, its source, and how many cases it was to have."""
-    rows: list[dict[str, doc.Cell]] = []
+    rows: list[doc.Record] = []
     for name, source, r, cases in checks:
-        case, error = _worst(r) or (None, None)
+        case, error = r.worst or (None, None)
         bitwise, caught = [p.bitwise and p.ok for p in r.properties], [f.caught for f in r.fakes]
         row: dict[str, doc.Cell] = {
             first: name,
@@ -277,7 +272,7 @@ def checks_table(
 
 
 def _all_cases(results: Sequence[CaseResult]) -> doc.Table:
-    rows: list[dict[str, doc.Cell]] = []
+    rows: list[doc.Record] = []
     for r in results:
         row: dict[str, doc.Cell] = {"case": r.case.id, "outcome": phrase_of(r.outcome)}
         error = doc.number(r.worst.error, decimal, 3) if r.worst else None

@@ -14,7 +14,14 @@ from astra_tui.present.numbers import pluralised, significant
 from astra_tui.present.plans import effects
 from astra_tui.present.timing import timing_blocks
 from astra_tui.present.tones import Phrase, Tone, phrase_of, sign_of
-from astra_tui.sessions.comparison import Side, Sides, Step, case_differences, direct_timing
+from astra_tui.sessions.comparison import (
+    Side,
+    Sides,
+    Step,
+    case_differences,
+    direct_timing,
+    same_task,
+)
 from astra_tui.sessions.summary import TUNED
 
 LETTERS = ("A", "B")
@@ -41,19 +48,11 @@ def _table(rows: Iterable[doc.Row]) -> doc.Table:
     return doc.table(("", *LETTERS), rows)
 
 
-def same_task(sides: Sides) -> bool:
-    """Whether both are kernels of the same task, so that more than their plans compares."""
-    return sides[0].compared.task_hash == sides[1].compared.task_hash
-
-
 # -- plans -----------------------------------------------------------------------------------------
 
 
 def plans_blocks(sides: Sides) -> list[doc.Block]:
-    """Where each side comes from, and the plans that led to it, predicted and measured.
-
-    Sessions that are not whole say how far they may be believed.
-    """
+    """Where each side comes from, how far it may be believed, and the plans that led to it."""
     origins = [_origin(side) for side in sides]
     all_whole = all(side.trust.whole for side in sides)
     known = (name for name in origins[0] if name != "trust" or not all_whole)
@@ -70,10 +69,7 @@ def plans_blocks(sides: Sides) -> list[doc.Block]:
 
 
 def _origin(side: Side) -> dict[str, doc.Cell]:
-    """Where a side comes from; its verdict is in doubt where its timing has a workload that lost.
-
-    There is no verdict of the baseline, and where another candidate of its proposal was judged.
-    """
+    """Where a side comes from; no verdict where another candidate of its proposal was judged."""
     found, trust, opened = side.compared, side.trust, side.state.opened
     assert opened is not None
     tone = Tone.GOOD if trust.whole else Tone.BAD if trust.altered else Tone.CAUTION
@@ -139,10 +135,7 @@ def _ended(outcome: CaseOutcome | None) -> doc.Cell:
 
 
 def costs_blocks(sides: Sides, timed: Timing | None = None, note: str = "") -> list[doc.Block]:
-    """Counters, what was timed of both in one run, then the times that each session has.
-
-    `note` says what became of timing them.
-    """
+    """Counters, what was timed of both in one run or a note on it, and the times of each alone."""
     first, second = (side.compared.counters for side in sides)
     if first is None or second is None or not same_task(sides):
         missing = "the tasks differ" if first and second else "not both have a profile"

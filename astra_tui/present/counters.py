@@ -116,7 +116,7 @@ def _totals(compulsory_bytes: int, versions: Sequence[CountedSource]) -> list[do
 
 def _moved(versions: Sequence[CountedSource]) -> list[doc.Block]:
     """Bytes of each argument, where a request of a warp moves a byte once, and those in vain."""
-    rows: list[dict[str, doc.Cell]] = []
+    rows: list[doc.Record] = []
     in_vain: list[doc.Block] = []
     for name, version in zip(_names(versions), versions, strict=True):
         rows += [{"bytes of": t.argument, "version": name, **_bytes(t)} for t in version.traffic]
@@ -192,18 +192,11 @@ def _merged(new: list[_Line], old: list[_Line]) -> Iterator[tuple[str, _Line]]:
 
 def _cells(counters: Counters) -> dict[Place, _Cells]:
     """The counts of each place as text, in the order of `_COLUMNS`; empty where they are zero."""
-    instructions = {c.place: c.warp_instructions for c in counters.lines}
     found: dict[Place, _Cells] = {}
-    for place in {*instructions, *(a.place for a in counters.accesses)}:
-        here = [a for a in counters.accesses if a.place == place]
-        requests, sectors, conflicts = (
-            sum(getattr(a, name) for a in here) for name in ("requests", "sectors", "conflicts")
-        )
-        moved = sum(a.bytes for a in here if a.in_global)
+    for place, (requests, sectors, moved, conflicts, instructions) in counters.by_place().items():
         efficiency = percent(moved / (32 * sectors)) if sectors else ""
-        counts = requests, sectors, conflicts, instructions.get(place, 0)
-        texts = [count(value) if value else "" for value in counts]
-        found[place] = (*texts[:2], efficiency, *texts[2:])
+        counted = [count(n) if n else "" for n in (requests, sectors, conflicts, instructions)]
+        found[place] = (*counted[:2], efficiency, *counted[2:])
     return found
 
 
@@ -251,7 +244,7 @@ def compared_blocks(
     """The emulator's counters against the GPU's, with what lies between; or why there are none."""
     if not report.available:
         return hardware_blocks(report, file)
-    rows: list[dict[str, doc.Cell]] = []
+    rows: list[doc.Record] = []
     for c in counters:
         row: dict[str, doc.Cell] = {"": c.counter.replace("_", " "), "emulator": c.emulator}
         row |= {"GPU": "not read by ncu", "difference": None}
@@ -276,9 +269,8 @@ def profile_blocks(
     base: CandidateState | None,
     running: Sequence[RoundsTimed] = (),
 ) -> list[doc.Block]:
-    """The verdict, the times, the totals, each workload, the kernels; or why there is no profile.
-
-    Rows of numbers are named as `doc.place` does. `running` is how far its timing is.
+    """The verdict, the times so far, the totals, each workload, the kernels; or why there is no
+    profile.
     """
     start = f" from {short(base.hash)}" if base else ""
     head: doc.Line = (doc.Code(short(candidate.hash)), Phrase(start, Tone.DIM))
@@ -375,7 +367,7 @@ def _counts(workload: WorkloadProfile) -> dict[str, int]:
 
 
 def _launches(profile: Profile) -> doc.Table:
-    rows: list[dict[str, doc.Cell]] = [
+    rows: list[doc.Record] = [
         {
             "workload": w.workload,
             "type": w.dtype.value,

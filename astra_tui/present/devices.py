@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from astra_tui.model.gpu import GpuSample
 from astra_tui.model.settings import EMULATOR
@@ -14,18 +14,14 @@ from astra_tui.present.tones import Phrase, Tone
 
 _BARS = "▁▂▃▄▅▆▇█"
 
-_READINGS: dict[str, tuple[str, str, Callable[[GpuSample], float | None]]] = {
-    "SM clock": ("sm_mhz", "MHz", lambda s: s.sm_mhz),
-    "power": ("power_w", "W", lambda s: s.power_w),
-    "temperature": ("temperature_c", "°C", lambda s: s.temperature_c),
-    "utilisation": ("utilisation_percent", "%", lambda s: s.utilisation_percent),
-    "memory": (
-        "memory_used_bytes",
-        "GiB",
-        lambda s: s.memory_used_bytes and s.memory_used_bytes / 2**30,
-    ),
+_READINGS = {
+    "SM clock": ("sm_mhz", "MHz"),
+    "power": ("power_w", "W"),
+    "temperature": ("temperature_c", "°C"),
+    "utilisation": ("utilisation_percent", "%"),
+    "memory": ("memory_used_bytes", "GiB"),
 }
-"""What is read again and again: its field, its unit, and its value."""
+"""What is read again and again: its field in a sample, and its unit."""
 
 
 def device_facts(state: SessionState) -> tuple[dict[str, str], list[str]]:
@@ -70,18 +66,15 @@ def gpu_line(state: SessionState, samples: Sequence[GpuSample], workers: Workers
         return ("none: the emulator counts, and gives no times",)
     if device.gpu is None:
         return (device.device,)
-    each = ((unit, _now(read, samples)) for _, unit, read in _READINGS.values())
-    readings = [f"{value:.4g} {unit}" for unit, found in each for value in found]
-    return f"{device.gpu.name}  ", Phrase(", ".join(readings) or "no readings", Tone.DIM)
+    found = (_now(title, sample) for sample in samples[-1:] for title in _READINGS)
+    readings = ", ".join(filter(None, found))
+    return f"{device.gpu.name}  ", Phrase(readings or "no readings", Tone.DIM)
 
 
 def gpu_blocks(
     state: SessionState, samples: Sequence[GpuSample], workers: WorkersStatus, width: int
 ) -> list[doc.Block]:
-    """Who the device is, how it does, what workers are at, and the versions that results depend on.
-
-    Readings of the last minute are drawn as bars, on a page `width` wide.
-    """
+    """Who the device is, how it did in the last minute, what workers are at, and versions."""
     if state.opened is None:
         return []
     facts, told = device_facts(state)
@@ -102,10 +95,16 @@ _EMULATOR = (
 )
 
 
-def _now(read: Callable[[GpuSample], float | None], samples: Sequence[GpuSample]) -> list[float]:
-    """The latest reading, where there is one."""
-    value = read(samples[-1]) if samples else None
-    return [] if value is None else [value]
+def _reading(title: str, sample: GpuSample) -> float | None:
+    field, unit = _READINGS[title]
+    value: float | None = getattr(sample, field)
+    return value / 2**30 if value and unit == "GiB" else value
+
+
+def _now(title: str, sample: GpuSample) -> str:
+    """A reading with its unit; empty where there is none."""
+    value = _reading(title, sample)
+    return "" if value is None else f"{value:.4g} {_READINGS[title][1]}"
 
 
 def _samples(samples: Sequence[GpuSample], room: int) -> list[doc.Block]:
@@ -114,10 +113,9 @@ def _samples(samples: Sequence[GpuSample], room: int) -> list[doc.Block]:
         return doc.paragraphs(Phrase(text, Tone.DIM))
     last, missing = samples[-1], samples[-1].missing
     rows: list[doc.Row] = []
-    for title, (field, unit, read) in _READINGS.items():
-        found = [f"{value:.4g} {unit}" for value in _now(read, samples)]
-        now: doc.Cell = found[0] if found else Phrase(missing.get(field, "not told"), Tone.DIM)
-        rows.append((title, now, _strip([read(s) for s in samples], room)))
+    for title, (field, _) in _READINGS.items():
+        now = _now(title, last) or Phrase(missing.get(field, "not told"), Tone.DIM)
+        rows.append((title, now, _strip([_reading(title, s) for s in samples], room)))
     states: dict[str, str] = {}
     if last.throttle_reasons is None or last.throttle_reasons:
         said = ", ".join(r.value.replace("_", " ") for r in last.throttle_reasons or ())
@@ -187,8 +185,8 @@ def _lasting(worker: WorkerStatus) -> tuple[object, ...]:
 
 def workers_blocks(status: WorkersStatus) -> list[doc.Block]:
     """A line for each, and what waits."""
-    tones = {True: Tone.CAUTION, False: Tone.PLAIN}
-    each = ((Phrase(worker_words(w), tones[bool(w.trouble)]),) for w in status.workers)
+    tones = (Tone.CAUTION if w.trouble else Tone.PLAIN for w in status.workers)
+    each = map(Phrase, map(worker_words, status.workers), tones)
     waiting = [f"{count(number)} {_WAITS[use]}" for use, number in status.waiting.items()]
     return doc.paragraphs(*each, f"Waiting: {', '.join(waiting)}." if waiting else "")
 

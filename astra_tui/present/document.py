@@ -163,8 +163,8 @@ class Table(Part, frozen=True):
 
     def columns_from(self, first: int) -> Table:
         """The columns from one on, next to the first two, where a row has anything in them."""
-        rest = self.with_columns([*range(_LABELS), *range(first, len(self.columns))])
-        rows = tuple(row for row in rest.rows if any(row[_LABELS:]))
+        rest = self.with_columns([0, 1, *range(first, len(self.columns))])
+        rows = tuple(row for row in rest.rows if any(row[2:]))
         return replace(rest, caption="", rows=rows, places=(), optional=0)
 
     def without_empty_columns(self) -> Table:
@@ -173,10 +173,9 @@ class Table(Part, frozen=True):
         return self.with_columns([i for i in columns if any(row[i] for row in self.rows)])
 
 
-_LABELS = 2
-"""Columns that say what the row of a table is about, where its columns are taken apart."""
-
 Row = tuple[Cell, ...]
+Record = Mapping[str, Cell]
+"""Cells by the names of their columns."""
 
 
 def table(
@@ -193,7 +192,7 @@ def table(
 
 
 def records(
-    rows: Iterable[Mapping[str, Cell]],
+    rows: Iterable[Record],
     caption: str = "",
     *,
     places: tuple[str, ...] = (),
@@ -213,17 +212,14 @@ class Fields(Part, frozen=True):
     rows: tuple[tuple[str, Line], ...]
 
 
-def fields(rows: Mapping[str, Cell] | Iterable[tuple[str, Cell]]) -> Fields:
+def fields(rows: Record | Iterable[tuple[str, Cell]]) -> Fields:
     """Those of these fields in which something is said."""
     named = rows.items() if isinstance(rows, Mapping) else rows
     return Fields(tuple((name, line_of(cell)) for name, cell in named if cell))
 
 
 def place(of: tuple[str, ...], *metrics: str) -> str:
-    """The name of a row with these metrics of a workload or kernel; `of` has all its names.
-
-    Metrics of all workloads together are of "".
-    """
+    """The name of a row with these metrics; `of` names its workload or kernel, () all workloads."""
     return "\t".join(["\n".join(of), *metrics])
 
 
@@ -240,10 +236,14 @@ def listing(*lines: str) -> list[Block]:
 
 
 class Entry(Part, frozen=True):
-    """A line, and set in below it what belongs to it."""
+    """A line, and set in below it what belongs to it: on a page folded away where it is `folded`;
+    what is `long` stays so in print.
+    """
 
     line: Line
     blocks: Sequence[Block]
+    folded: bool = False
+    long: bool = False
 
 
 class Figure(Part, frozen=True):
@@ -269,12 +269,9 @@ class Diff(Part, frozen=True):
     new: str
 
 
-class Details(Part, frozen=True):
-    """Parts that are folded away under a line of summary; `long` ones stay so in print."""
-
-    summary: str
-    blocks: Sequence[Block]
-    long: bool = False
+def folded(summary: str, *blocks: Block, long: bool = False) -> Entry:
+    """Parts that are folded away under a line of summary."""
+    return Entry((summary,), blocks, True, long)
 
 
 class Section(Part, frozen=True):
@@ -291,8 +288,7 @@ def sections(parts: Mapping[str, Sequence[Block]]) -> list[Block]:
 
 
 Block = (
-    Paragraph | Quote | Items | Fields | Table | Listing | Entry | Figure | Source | Diff | Details
-    | Section
+    Paragraph | Quote | Items | Fields | Table | Listing | Entry | Figure | Source | Diff | Section
 )  # fmt: skip
 
 
@@ -333,10 +329,7 @@ def spaced(text: str, limit: int = LONGEST_TEXT) -> str:
 
 
 def as_json(data: Any) -> str:
-    """A document, where every part has its `kind`, or another answer as a JSON object in lines.
-
-    Characters that could act on a terminal are escaped: a reader of JSON gets them back.
-    """
+    """A document, its parts with their `kind`, or another answer: JSON that acts on no terminal."""
     text = msgspec.json.format(msgspec.json.encode(data, enc_hook=str), indent=2).decode()
     if not text.isascii():
         text = "".join(json.dumps(c)[1:-1] if can_act(c) else c for c in text)

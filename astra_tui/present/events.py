@@ -24,14 +24,11 @@ def _of_plans(event: events.Event) -> Phrase | None:
             return Phrase(f"round 0: the baseline {short(event.base)}", Tone.TITLE)
         case events.RoundOpened():
             return Phrase(f"round {event.round}, from {say.stands_on(event)}", Tone.TITLE)
-        case events.MemoryRecalled(known=known, predictions=predictions):
-            told = []
-            if known:
-                like = known[0].describe()
-                told.append(f"{pluralised(len(known), 'plan')} of earlier sessions, such as {like}")
-            if predictions:
-                told.append(f"the team's predictions so far: {predictions}")
-            return Phrase(f"memory: {'; '.join(told)}", Tone.DIM) if told else None
+        case events.MemoryRecalled(known=known, predictions=predictions) if known or predictions:
+            plans = f"{pluralised(len(known), 'plan')} of earlier sessions, such as"
+            told = [f"{plans} {one.describe()}" for one in known[:1]]
+            told += [f"the team's predictions so far: {predictions}"] * bool(predictions)
+            return Phrase(f"memory: {'; '.join(told)}", Tone.DIM)
         case events.PlanProposed():
             who = say.plan_words(event.plan, event.author.describe())
             return Phrase(f"plan {event.proposal + 1}: {event.plan.title} (by {who})", Tone.ACCENT)
@@ -123,12 +120,10 @@ def _of_timing(event: events.Event) -> Phrase | None:
             why = f": {timing.reasons[0]}" if timing.reasons else ""
             words = f"{what} against {short(timing.base)}: {told.text}{why}"
             return Phrase(f"{words} ({seconds(timing.seconds)})", told.tone)
-        case events.KindTimed(timing=None):
-            where = f"{short(event.candidate)} on {event.kind}"
-            return Phrase(f"{where}: {event.problem}", Tone.CAUTION)
-        case events.KindTimed(timing=timing) if timing is not None:
-            told = say.timing_words(timing)
-            where = f"{short(event.candidate)} on {event.kind}, against {short(event.base)}"
+        case events.KindTimed(timing=timing, problem=problem):
+            told = say.timing_words(timing) if timing else Phrase(problem, Tone.CAUTION)
+            against = f", against {short(event.base)}" if timing else ""
+            where = f"{short(event.candidate)} on {event.kind}{against}"
             return Phrase(f"{where}: {told.text}", told.tone)
         case events.KindWinnerChosen():
             return Phrase(f"winner on {event.kind}: {short(event.candidate)}: {event.reason}")

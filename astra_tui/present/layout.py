@@ -43,8 +43,8 @@ def wrapped_line(
 ) -> list[Line]:
     """A line, wrapped between words that keep their tones; one that fits stays as it is.
 
-    Further lines begin where the first does, and `hanging` columns later. Words that are longer
-    than a line are broken, or stick out where they are kept.
+    Further lines begin `hanging` columns after the first. Words longer than a line are broken, or
+    stick out where they are kept.
     """
     if line_cells(line) <= width:
         return [line]
@@ -171,9 +171,6 @@ class Layout:
                 case doc.Entry(line, inner):
                     self._wrap(line, indent)
                     self.blocks(inner, indent + 2)
-                case doc.Details(summary, inner):
-                    self._wrap((summary,), indent)
-                    self.blocks(inner, indent + 2)
                 case doc.Section(title, inner):
                     self.heading(title)
                     self.blocks(inner, indent)
@@ -296,17 +293,15 @@ def diff_text(block: doc.Diff, columns: int) -> str:
             lines.append(f"@@{text.rstrip()}  (hunk {number})")
             continue
         shown = visible_line(text.removesuffix("\n"), ()).text
-        lines += (sign + part for sign, part in _parts(mark, shown, columns))
+        lines += _parts(mark, shown, columns)
         if not text.endswith("\n"):
             lines.append(NO_LINE_FEED)
     return "\n".join(lines) if number else ""
 
 
-def _parts(mark: str, text: str, columns: int) -> Iterator[tuple[str, str]]:
+def _parts(mark: str, text: str, columns: int) -> Iterator[str]:
     """A line in pieces that fit, each after the line's mark, the further ones after `>` as well."""
-    most = max(columns - 4, 20)
-    if not text.isascii():
-        most //= 2  # Some terminals give quotation marks two cells.
-    yield mark, text[:most]
-    for begin in range(most, len(text), most):
-        yield mark + "> ", text[begin : begin + most]
+    # Some terminals give quotation marks two cells.
+    most = max(columns - 4, 20) // (1 if text.isascii() else 2)
+    yield mark + text[:most]
+    yield from (f"{mark}> {text[at : at + most]}" for at in range(most, len(text), most))

@@ -80,14 +80,14 @@ _FAILURES = {
 def audit_blocks(summary: AuditSummary, messages: Mapping[str, str]) -> list[doc.Block]:
     """A row for each kind, then every kernel that speaks against the gate, with its reason."""
     head = summary.head
-    rows: list[doc.Row] = []
+    rows: list[doc.Record] = []
     for kind in summary.kinds:
-        numbers = kind.judged, kind.wrong, kind.inconclusive, kind.void, kind.hang
-        cells = (n or None for n in (*numbers, len(kind.failures)))
-        rows.append((kind.group.value, kind.kind, *cells))
-    columns = ("group", "kind", "judged", "wrong", "inconclusive", "void", "hang", "failures")
+        ended = ("judged", "wrong", "inconclusive", "void", "hang")
+        counts = {n: getattr(kind, n) or None for n in ended}
+        row = {"group": kind.group.value, "kind": kind.kind, **counts}
+        rows.append({**row, "failures": len(kind.failures) or None})
     where = f"gate {short(head.gate)} on {head.device}, {head.compiler}; {head.machine}"
-    blocks: list[doc.Block] = [*doc.paragraphs(where), doc.table(columns, rows)]
+    blocks: list[doc.Block] = [*doc.paragraphs(where), doc.records(rows)]
     for group, words in _FAILURES.items():
         names = [n for k in summary.kinds if k.group is group for n in k.failures]
         judged = sum(k.judged for k in summary.kinds if k.group is group)

@@ -26,10 +26,7 @@ _TONES = {"+": Tone.GOOD, "-": Tone.BAD, " ": Tone.PLAIN}
 def sass_blocks(
     title: str, sources: Sequence[Disassembled], diff: SassDiff | None, histogram_only: bool
 ) -> list[doc.Block]:
-    """Each kernel's histogram, then its listing unless only histograms are wanted.
-
-    With a diff, `sources` are the newer version and the one before it.
-    """
+    """Each kernel's histogram, then its listing; with a diff, of the newer of two sources first."""
     made = sources[0].disassembly
     head = doc.paragraphs(f"{title}, {made.arch}, {sources[0].compilation.compiler}, {made.tool}")
     if diff is None:

@@ -120,10 +120,7 @@ def result_blocks(state: SessionState, folder: Path) -> list[doc.Block]:
 
 
 def session_entry(folder: Path) -> SessionSummary:
-    """One session with its result in words; a damaged one is listed as such.
-
-    Figures of one that was altered are no results.
-    """
+    """One session with its result in words; a damaged or altered one has none."""
     summary, state = summary_and_state(folder)
     is_told = state is not None and summary.status != ALTERED
     result = words.best_of(state) if state is not None and is_told else words.NOTHING_BETTER
@@ -190,7 +187,6 @@ _MEANS = (
 _TEAMS = "The same by team; of all tasks, each seed's geometric mean over them."
 _COUNTERS = dict(zip(("requests", "sectors", "instructions"), STUDY_COUNTERS, strict=True))
 """The counters of a study, by the names of their columns; `speedup` is the other figure."""
-_NAMES = ("task", "team", "setting")
 
 
 def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
@@ -200,11 +196,7 @@ def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
     is_timed = any(device != EMULATOR for row in rows for device in row.devices)
     figures = (*_COUNTERS, *["speedup"] * is_timed)
     blocks: list[doc.Block] = [
-        doc.table(
-            (*_NAMES, "ended", "correct", "lines", *figures),
-            ((*_names(row), *_ended(row), *_cells(row, figures)) for row in rows),
-            "Gains",
-        ),
+        doc.records(({**_names(r), **_ended(r), **_cells(r, figures)} for r in rows), "Gains"),
         *doc.paragraphs(_COUNTED, *[_TIMED] * is_timed, _MEANS),
     ]
     teams = tuple(dict.fromkeys(row.team for row in rows))
@@ -213,24 +205,24 @@ def study_blocks(rows: Sequence[StudyRow], usage: Usage) -> list[doc.Block]:
         blocks.append(doc.table(columns, _team_rows(rows, teams, figures), "Teams"))
         blocks += doc.paragraphs(_TEAMS)
     by_workload = [
-        (*_names(row), one.workload, *_cells(one, figures))
+        {**_names(row), "workload": one.workload, **_cells(one, figures)}
         for row in rows
         for one in row.workloads
         if any(mean and set(mean.values) != {1.0} for mean in _means(one).values())
     ]
     if by_workload:
-        columns = (*_NAMES, "workload", *figures)
-        blocks.append(doc.table(columns, by_workload, "By workload, where a seed found anything"))
+        blocks.append(doc.records(by_workload, "By workload, where a seed found anything"))
     return [*blocks, *_outcome_blocks(rows), *_cost_blocks(usage)]
 
 
-def _names(row: StudyRow) -> tuple[str, str, str]:
-    return row.task, row.team, row.setting
+def _names(row: StudyRow) -> dict[str, doc.Cell]:
+    return {"task": row.task, "team": row.team, "setting": row.setting}
 
 
-def _ended(row: StudyRow) -> doc.Row:
+def _ended(row: StudyRow) -> dict[str, doc.Cell]:
     lines = f"{row.lines.before:.3g} to {row.lines.after:.3g}" if row.lines else "-"
-    return f"{row.ended} of {row.runs}", f"{row.correct} of {row.ended}", lines
+    ended, correct = f"{row.ended} of {row.runs}", f"{row.correct} of {row.ended}"
+    return {"ended": ended, "correct": correct, "lines": lines}
 
 
 def _means(found: StudyRow | WorkloadMeans) -> dict[str, SeedMean | None]:
@@ -239,9 +231,9 @@ def _means(found: StudyRow | WorkloadMeans) -> dict[str, SeedMean | None]:
     return {**counted, "speedup": found.speedup}
 
 
-def _cells(found: StudyRow | WorkloadMeans, figures: Sequence[str]) -> list[doc.Cell]:
+def _cells(found: StudyRow | WorkloadMeans, figures: Sequence[str]) -> dict[str, doc.Cell]:
     means = _means(found)
-    return [_mean_cell(means[figure], figure) for figure in figures]
+    return {figure: _mean_cell(means[figure], figure) for figure in figures}
 
 
 def _mean_cell(mean: SeedMean | None, figure: str) -> doc.Cell:
@@ -272,16 +264,17 @@ def _team_rows(
 def _outcome_blocks(rows: Sequence[StudyRow]) -> list[doc.Block]:
     """How plans and candidates came out."""
     seen = [o for o in Outcome if any(row.outcomes.get(o.value) for row in rows)]
-    plans: list[doc.Row] = []
+    plans: list[doc.Record] = []
+    faults: list[doc.Record] = []
     for row in rows:
-        shares = (doc.number(row.share(o.value), numbers.percent) for o in seen)
-        plans.append((*_names(row), row.plans, *(shares if row.plans else "-" * len(seen))))
-    faults = ((*_names(row), row.candidates, row.wrong, row.not_compiled) for row in rows)
-    columns = (*_NAMES, "candidates", "wrong", "not compiled")
-    return [
-        doc.table((*_NAMES, "plans", *map(words_of, seen)), plans, "Plans by outcome"),
-        doc.table(columns, faults, "Candidates, repairs included"),
-    ]
+        shares: dict[str, doc.Cell] = dict.fromkeys(map(words_of, seen), "-")
+        if row.plans:
+            shares = {words_of(o): doc.number(row.share(o.value), numbers.percent) for o in seen}
+        plans.append({**_names(row), "plans": row.plans, **shares})
+        counts = {"candidates": row.candidates, "wrong": row.wrong}
+        faults.append({**_names(row), **counts, "not compiled": row.not_compiled})
+    repaired = doc.records(faults, "Candidates, repairs included")
+    return [doc.records(plans, "Plans by outcome"), repaired]
 
 
 def _cost_blocks(usage: Usage) -> list[doc.Block]:

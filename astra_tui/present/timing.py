@@ -54,8 +54,7 @@ def timing_blocks(
 ) -> list[doc.Block]:
     """A pair, called by these names: its verdict, times by all protocols, energy, every reason.
 
-    `detectable` is the smallest difference that this measurement could tell, as a fraction. By the
-    paper's protocol alone there is no verdict.
+    `detectable` is the least difference that it could tell. The paper's protocol has no verdict.
     """
     base = "itself" if timing.base == timing.candidate else base
     title = f"{candidate} against {base}"
@@ -102,7 +101,7 @@ def times_blocks(
     """A row for each workload and protocol, and for the means over those `of` a timing; times in
     microseconds. Caveats have numbers from 1 on in the table, and are explained below it.
     """
-    rows: list[dict[str, doc.Cell]] = []
+    rows: list[doc.Record] = []
     places: list[str] = []
     known = list(timings)
     caveats = (c for w in known if isinstance(w, WorkloadTiming) for c in w.caveats)
@@ -229,20 +228,20 @@ def chain_blocks(task: str, measured: ChainTimes) -> list[doc.Block]:
     follows = "itself" if measured.chain == "itself" else "a producer (times are of both)"
     title = f"{task}: microseconds a launch, each after {follows}"
     shapes = measured.shapes
-    rows: list[doc.Row] = [
-        ("floor", *(_us(shape.floor_us) for shape in shapes)),
-        (shapes[0].base if shapes else None, *(_us(shape.base_us) for shape in shapes)),
+    bases = {"version": shapes[0].base if shapes else None}
+    rows: list[doc.Record] = [
+        {"version": "floor", **{s.workload: _us(s.floor_us) for s in shapes}},
+        {**bases, **{s.workload: _us(s.base_us) for s in shapes}},
     ]
     for name in dict.fromkeys(v.name for shape in shapes for v in shape.versions):
-        rows.append((name, *(_time_of(shape, name) for shape in shapes)))
-    columns = ("version", *(shape.workload for shape in shapes))
+        rows.append({"version": name, **{s.workload: _time_of(s, name) for s in shapes}})
     compared = (_compared_table(shapes, source, mean) for source, mean in measured.means.items())
     remarks = dict.fromkeys(remark for shape in shapes for remark in _remarks(shape))
-    return [doc.table(columns, rows, title), *compared, *doc.items(*remarks)]
+    return [doc.records(rows, title), *compared, *doc.items(*remarks)]
 
 
 def _compared_table(shapes: Sequence[ShapeTimes], source: str, mean: Ratio | None) -> doc.Table:
-    rows: list[dict[str, doc.Cell]] = []
+    rows: list[doc.Record] = []
     by = f"its time / {source}"
     for shape in shapes:
         told = {"workload": shape.workload, f"{source} us": _time_of(shape, source)}

@@ -29,10 +29,7 @@ class Phrase(msgspec.Struct, frozen=True, tag_field="kind", tag="phrase"):
     tone: Tone = Tone.PLAIN
 
 
-SIGNS = {Tone.GOOD: "▲", Tone.BAD: "▼", Tone.CAUTION: "◆"}
-"""What says the tone of an outcome without colour; other tones have `NEUTRAL_SIGN`."""
-
-NEUTRAL_SIGN = "■"
+_SIGNS = {Tone.GOOD: "▲", Tone.BAD: "▼", Tone.CAUTION: "◆"}
 
 _WORDS = {
     Tone.GOOD: (
@@ -69,5 +66,5 @@ def phrase_of(said: StrEnum) -> Phrase:
 
 
 def sign_of(tone: Tone) -> str:
-    """The sign of a tone."""
-    return SIGNS.get(tone, NEUTRAL_SIGN)
+    """What says the tone of an outcome without colour."""
+    return _SIGNS.get(tone, "■")

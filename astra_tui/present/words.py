@@ -16,7 +16,7 @@ from astra_tui.model.settings import RunSettings, SearchKind
 from astra_tui.model.state import RoundState, SessionState
 from astra_tui.model.timing import Timing, TimingVerdict, WorkloadTiming
 from astra_tui.model.tuning import SweptCandidate
-from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict
+from astra_tui.model.verdict import Comparison, Outcome, RoundVerdict, first_moved
 from astra_tui.model.yardsticks import ShippedTimes
 from astra_tui.present import numbers
 from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
@@ -74,10 +74,9 @@ def _with_losers(verdict: TimingVerdict, slower: int, workloads: int) -> Phrase:
 def workload_words(timing: WorkloadTiming) -> str:
     """One workload on one line: the pair that decides, its verdict, the floor, every caveat."""
     cold = timing.cold
-    text = (
-        f"{timing.workload} {timing.dtype.value}: {numbers.speedup(cold.speedup)} "
-        f"{words_of(timing.verdict)}, {numbers.times(cold.base_us, cold.candidate_us)}"
-    )
+    found = f"{numbers.speedup(cold.speedup)} {words_of(timing.verdict)}"
+    took = numbers.times(cold.base_us, cold.candidate_us)
+    text = f"{timing.workload} {timing.dtype.value}: {found}, {took}"
     if timing.of_floor is not None:
         text += f", {numbers.percent(timing.of_floor)} of the floor"
     for caveat in timing.caveats:
@@ -94,11 +93,8 @@ NOTHING_BETTER = Phrase("", Tone.DIM)
 
 def best_of(state: SessionState, *, is_brief: bool = False) -> Phrase:
     """How good the best is: measured again against the fastest shipped kernels, else against
-    tuned.cu, else against baseline.cu; before that by the timing against the version that it was
-    made from; without times by its counters against the baseline's.
-
-    A timing that is inconclusive, and one in which a workload lost, says so; briefly, as in
-    "1.050x, 2 of 7 slower". Empty while the baseline is the best, and where nothing was measured.
+    tuned.cu, else against baseline.cu; before that by the timing that made it the best; without
+    times by its counters. What speaks against it is said too. Empty where nothing is better.
     """
     opened = state.opened
     if opened is None or not state.has_better:
@@ -113,7 +109,7 @@ def best_of(state: SessionState, *, is_brief: bool = False) -> Phrase:
     before, now = (state.candidate(h).profile for h in (opened.baseline, state.best))
     if before is None or now is None:
         return NOTHING_BETTER
-    moved = _first_moved(before.ranking_key(), now.ranking_key())
+    moved = first_moved(before.ranking_key(), now.ranking_key())
     if moved is None:
         return NOTHING_BETTER
     name, ratio = moved
@@ -123,9 +119,8 @@ def best_of(state: SessionState, *, is_brief: bool = False) -> Phrase:
 
 def closed_words(closed: SessionClosed) -> str:
     """Why a run ended, as in "finished: 4 of 4 rounds are done"."""
-    if closed.reason is StopReason.ROUNDS:
-        return f"finished: {closed.message}"
-    return f"{closed.reason.words} ({closed.message})"
+    is_done = closed.reason is StopReason.ROUNDS
+    return f"finished: {closed.message}" if is_done else f"{closed.reason.words} ({closed.message})"
 
 
 PORTFOLIO = (
@@ -228,23 +223,11 @@ def comparison_words(comparison: Comparison) -> str:
     """What decided a comparison, in a few characters: times, or the first counter that moved."""
     if comparison.speedup is not None:
         return numbers.speedup(comparison.speedup)
-    moved = _first_moved(comparison.base_key, comparison.candidate_key)
+    moved = first_moved(comparison.base_key, comparison.candidate_key)
     if moved is None:
         return "no counter moved"
     name, ratio = moved
-    return f"{_KEY[name]} {numbers.change(ratio)}"
-
-
-_KEY = {"sectors": "sectors", "requests": "requests", "warp instructions": "instr."}
-"""The counters of a ranking key, the one that decides first, and their names in little room."""
-
-
-def _first_moved(
-    before: tuple[int, int, int], now: tuple[int, int, int]
-) -> tuple[str, float] | None:
-    """The first counter of a ranking key that moved, and its ratio, new over old."""
-    counted = zip(_KEY, before, now, strict=True)
-    return next(((name, new / old) for name, old, new in counted if old and old != new), None)
+    return f"{name.replace('warp instructions', 'instr.')} {numbers.change(ratio)}"
 
 
 def plan_words(plan: Plan, author: str) -> str:
@@ -272,13 +255,10 @@ _RULED = {
 def ruling_words(ruling: Ruling) -> Phrase:
     """As in 'breaks "no shuffles" (by rule, line 7): the compiled code has shfl.sync.bfly.b32'."""
     what, _, tone = _RULED[ruling.compliance]
-    if ruling.constraint.origin is Origin.PLAN:
-        quoted = "the plan"
-    else:
-        quoted = f'"{" ".join(ruling.text.split())}"'
+    is_plan = ruling.constraint.origin is Origin.PLAN
+    quoted = "the plan" if is_plan else f'"{" ".join(ruling.text.split())}"'
     by = "no rule reads it" if ruling.judge is None else f"by {ruling.judge.value}"
-    if ruling.judge is Judge.MODEL:
-        by = "as a model reads it"
+    by = "as a model reads it" if ruling.judge is Judge.MODEL else by
     line = f", line {ruling.line}" if ruling.line else ""
     why = f": {ruling.why}" if ruling.why else ""
     return Phrase(f"{what} {quoted} ({by}{line}){why}", tone)
@@ -298,11 +278,9 @@ def selection_words(selection: Selection | None) -> tuple[str, ...]:
 def review_words(rulings: Sequence[Ruling]) -> Phrase:
     """As in "of what you said: 1 broken, 2 kept"; empty where there is nothing to say."""
     found = Counter(ruling.compliance for ruling in rulings)
-    counted = [(found[each], *_RULED[each][1:]) for each in _RULED if found[each]]
-    if not counted:
-        return Phrase("")
-    told = ", ".join(f"{count} {word}" for count, word, _ in counted)
-    return Phrase(f"of what was said: {told}", counted[0][2])
+    seen = [each for each in _RULED if found[each]]
+    told = ", ".join(f"{found[each]} {_RULED[each][1]}" for each in seen)
+    return Phrase(f"of what was said: {told}", _RULED[seen[0]][2]) if seen else Phrase("")
 
 
 def question_words(state: SessionState, question: Question) -> str:
@@ -339,8 +317,6 @@ def device_words(device: str, gpu: GpuIdentity | None) -> str:
     """A device with what identifies it, on one line."""
     if gpu is None:
         return device
-    parts = [device, gpu.name or "a GPU of unknown name"]
-    parts.append(f"driver {gpu.driver}" if gpu.driver else "driver unknown")
-    if gpu.max_sm_mhz:
-        parts.append(f"SM clock up to {numbers.count(gpu.max_sm_mhz)} MHz")
-    return ", ".join(parts)
+    clock = f", SM clock up to {numbers.count(gpu.max_sm_mhz)} MHz" if gpu.max_sm_mhz else ""
+    name, driver = gpu.name or "a GPU of unknown name", gpu.driver or "unknown"
+    return f"{device}, {name}, driver {driver}{clock}"

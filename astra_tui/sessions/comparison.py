@@ -246,3 +246,8 @@ def _steps_back(state: SessionState, candidate: str) -> Iterator[Step]:
         measured = score(plan.prediction, proposal.comparison)
         yield Step(round_.number, plan, verdict, measured)
         candidate = round_.base
+
+
+def same_task(sides: Sides) -> bool:
+    """Whether both are kernels of the same task, so that more than their plans compares."""
+    return sides[0].compared.task_hash == sides[1].compared.task_hash

@@ -31,7 +31,7 @@ from astra_tui.model.task import KernelTask
 from astra_tui.model.team_protocol import Failure, KnownCandidate
 from astra_tui.playbook.playbook_team import PlaybookTeam
 from astra_tui.present.events import describe
-from astra_tui.present.markdown import as_markdown
+from astra_tui.present.files import as_markdown
 from astra_tui.present.report import compose
 from astra_tui.sessions.experience import ExperienceStore
 from astra_tui.sessions.integrity import read_session

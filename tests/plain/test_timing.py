@@ -21,8 +21,7 @@ from astra_tui.model.timing import (
     WorkloadTiming,
 )
 from astra_tui.plain import print_blocks
-from astra_tui.plain.console import text_lines
-from astra_tui.plain.live import TimingProgress, live_display
+from astra_tui.plain.console import TimingProgress, live_display, text_lines
 from astra_tui.present.document import Block, Line, Table, phrases
 from astra_tui.present.events import describe
 from astra_tui.present.layout import Layout, line_text

@@ -21,8 +21,7 @@ from astra_tui.model.timing import (
     TimingVerdict,
     WorkloadTiming,
 )
-from astra_tui.present.html import as_html
-from astra_tui.present.markdown import as_markdown
+from astra_tui.present.files import as_html, as_markdown
 from astra_tui.present.report import compose
 from astra_tui.sessions.integrity import read_session
 from astra_tui.sessions.journal_writer import Journal, Redactor

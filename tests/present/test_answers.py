@@ -22,8 +22,7 @@ from astra_tui.model.verification import CandidateVerification, CounterPair, Tim
 from astra_tui.plain.console import text_lines
 from astra_tui.present.checks import diagnostics_blocks, failures_blocks, sanitizer_blocks
 from astra_tui.present.document import Block, Document, Listing, as_json, table
-from astra_tui.present.html import as_html
-from astra_tui.present.markdown import as_markdown
+from astra_tui.present.files import as_html, as_markdown
 from astra_tui.present.outcomes import doctor_blocks, export_blocks, verification_blocks
 from astra_tui.present.plans import plan_entry
 from astra_tui.present.sessions import result_blocks

@@ -110,10 +110,10 @@ def test_a_journal_that_no_engine_wrote_is_refused(session: Path, tmp_path: Path
     lines = journal_path(session).read_bytes().splitlines(keepends=True)
     journal_path(session).write_bytes(b"".join(lines[1:]))
     with pytest.raises(UserError, match="does not begin with the opening"):
-        write_report(session, tmp_path)
+        write_report(read_session(session), tmp_path)
     journal_path(session).write_bytes(b"".join([lines[0], *lines[11:]]))
     with pytest.raises(UserError, match="make no sense: event 11"):
-        write_report(session, tmp_path)
+        write_report(read_session(session), tmp_path)
 
 
 def test_lost_and_altered_sources_are_said_to_be_so(session: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_link_in_the_place_of_a_report_is_replaced(session: Path, tmp_path: Pa
     other = tmp_path / "other.txt"
     other.write_text("mine", encoding="utf-8")
     (tmp_path / "sample.html").symlink_to(other)
-    write_report(session, tmp_path)
+    write_report(read_session(session), tmp_path)
     assert other.read_text(encoding="utf-8") == "mine"
     assert not (tmp_path / "sample.html").is_symlink()
 
@@ -144,6 +144,6 @@ def test_a_link_in_the_place_of_a_report_is_replaced(session: Path, tmp_path: Pa
 def test_a_folder_that_cannot_be_written_is_named(session: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UserError, match=r"cannot be written") as caught:
-        write_report(session, tmp_path / "file")
+        write_report(read_session(session), tmp_path / "file")
     assert caught.value.file.endswith("sample.html")
     assert "--out" in caught.value.hint

@@ -29,8 +29,7 @@ from astra_tui.present.document import (
     bounded,
     inline,
 )
-from astra_tui.present.html import as_html, coloured_lines
-from astra_tui.present.markdown import as_markdown
+from astra_tui.present.files import as_html, as_markdown, coloured_lines
 from astra_tui.present.report.plots import log_ticks
 from astra_tui.sessions.folder import blob_path
 from tests.present.conftest import Written, html_of, markdown_of, timed_session

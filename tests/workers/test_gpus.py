@@ -30,7 +30,7 @@ from astra_tui.playbook import Evidence
 from astra_tui.playbook.space import space_of
 from astra_tui.present.devices import status_lines
 from astra_tui.present.document import fields
-from astra_tui.present.markdown import as_markdown
+from astra_tui.present.files import as_markdown
 from astra_tui.present.numbers import ratio
 from astra_tui.present.report import compose
 from astra_tui.present.sessions import ending_facts, result_blocks

@@ -150,12 +150,12 @@ def _timed(wanted: _Wanted, opened: OpenGpu) -> tuple[Timing, ...]:
 def _followed(bench: Bench, wanted: _Wanted, versions: Sequence[Compiled]) -> Iterator[Timing]:
     """The timings; on the way it shows how far the bench is."""
     from astra_tui.lab.on_gpu.bench import WorkloadDone
-    from astra_tui.plain.live import TimingProgress, live_display
+    from astra_tui.plain.console import TimingProgress, live_display
 
     hashes = [content_hash(text) for _, text in wanted.sources]
     base, *candidates = versions
     progress = TimingProgress(wanted.names[1:])
-    with live_display(progress):
+    with live_display(progress) as refresh:
         for event in bench.time(wanted.workloads, base, candidates):
             if isinstance(event, Timing):
                 yield event
@@ -163,6 +163,7 @@ def _followed(bench: Bench, wanted: _Wanted, versions: Sequence[Compiled]) -> It
                 progress.done(event.candidate, event.timing)
             else:
                 progress.rounds(event.candidate, _rounds_timed(event, hashes))
+            refresh()
 
 
 def _rounds_timed(progress: Progress, hashes: Sequence[str]) -> RoundsTimed:

@@ -31,24 +31,23 @@ def run(options: Options) -> int:
     from astra_tui.cli.session_lookup import saved_session
     from astra_tui.present.document import fields
     from astra_tui.present.report import write_report
+    from astra_tui.sessions.integrity import read_session
 
     if options.html_only and options.markdown_only:
         raise UserError("--html-only and --markdown-only exclude each other", hint="leave one out")
     folder = saved_session(options.session, options.sessions)
-    written = write_report(
-        folder,
-        Path(options.out),
-        html=not options.markdown_only,
-        markdown=not options.html_only,
-        data=options.data,
-    )
-    for damage in written.damage:
-        plain.note(damage)
-    if not (written.trust.whole or written.damage):
-        plain.note(f"the session is {written.trust.describe()}")
-    files = (written.html, written.markdown, written.data)
-    html, markdown, data = (str(path) if path else None for path in files)
-    answer = ReportAnswer(str(folder), html, markdown, written.damage, written.trust, data)
+    left_out = "md" if options.html_only else "html" if options.markdown_only else ""
+    forms = [f for f in ("html", "md", *["json"] * bool(options.data)) if f != left_out]
+    session = read_session(folder)
+    written = write_report(session, Path(options.out), forms)
+    damage, trust = session.damage_words(), session.trust
+    for text in damage:
+        plain.note(text)
+    if not (trust.whole or damage):
+        plain.note(f"the session is {trust.describe()}")
+    files = {form: str(path) for form, path in written.items()}
+    html, markdown, data = map(files.get, ("html", "md", "json"))
+    answer = ReportAnswer(str(folder), html, markdown, damage, trust, data)
     named = {"html": html or "", "markdown": markdown or "", "data": data or ""}
     plain.print_answer(answer, options.json, lambda: [fields(named)])
     return ExitCode.OK

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from astra_tui.model.errors import UserError
 from astra_tui.present import document as doc
-from astra_tui.present.html import as_html
-from astra_tui.present.markdown import as_markdown
+from astra_tui.present.files import as_html, as_markdown
 from astra_tui.present.numbers import minute, pluralised
 from astra_tui.present.report import evidence, story
 from astra_tui.present.sessions import result_facts
 from astra_tui.present.timing import portfolio_blocks
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.sessions.facts import Facts
-from astra_tui.sessions.integrity import Session, Trust, read_session
+from astra_tui.sessions.integrity import Session, Trust
 from astra_tui.sessions.safe_open import write_inside
 from astra_tui.sessions.store import place_for
 
@@ -38,8 +36,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[[Facts], Sequence[doc.Block] | None]],
 def compose(session: Session) -> doc.Document:
     """The report of a session; texts that its folder lacks are named as missing.
 
-    Raises UserError when the session was never opened, or its journal is none that an engine could
-    have written.
+    Raises UserError where it was never opened, or no engine can have written its journal.
     """
     facts, state = Facts(session), session.state
     where = f"on {state.gpu_name or state.device_name}"
@@ -62,12 +59,11 @@ def compose(session: Session) -> doc.Document:
 def _opening(facts: Facts) -> list[doc.Block]:
     """The summary: who worked where, its result, and how much of it may be believed."""
     trust, damage = facts.session.trust, facts.session.contents.damage
-    lines = [] if trust.whole else [_distrust(trust)]
+    lines: list[doc.Line] = [] if trust.whole else [_distrust(trust)]
     if damage:
-        lost = pluralised(len(damage), "part")
-        text = f"{lost} of the journal cannot be read, so this report is not complete: "
+        lost = f"{pluralised(len(damage), 'part')} of the journal cannot be read"
         found = "; ".join(f"line {d.line}: {d.message}" for d in damage[:5])
-        lines.append((Phrase(text, Tone.TITLE), found))
+        lines.append((Phrase(f"{lost}, so this report is not complete: ", Tone.TITLE), found))
     result = doc.fields(result_facts(facts.state)).rows
     return [*doc.paragraphs(*lines), doc.table(("what", "value"), result, "Result")]
 
@@ -83,46 +79,23 @@ def _distrust(trust: Trust) -> doc.Line:
     return Phrase(text, Tone.TITLE), where
 
 
-@dataclass(frozen=True)
-class WrittenReport:
-    """The files of a report, None where one was not asked for, and what the journal has lost.
-
-    `damage` also names the first place that was altered.
-    """
-
-    html: Path | None
-    markdown: Path | None
-    data: Path | None
-    damage: tuple[str, ...]
-    trust: Trust
+_WRITERS = {"html": as_html, "md": as_markdown, "json": doc.as_json}
 
 
 def write_report(
-    folder: Path, out: Path, *, html: bool = True, markdown: bool = True, data: bool = False
-) -> WrittenReport:
-    """Writes `out/NAME.html`, `out/NAME.md` and, as data, `out/NAME.json`, as far as asked for.
+    session: Session, out: Path, forms: Collection[str] = ("html", "md")
+) -> dict[str, Path]:
+    """Writes `out/NAME.FORM` in each of these forms, NAME being that of the session's folder.
 
-    NAME is that of the session's folder.
-
-    The session is only read. Files of these names are replaced, and a link is replaced rather
-    than followed. Raises UserError when the session cannot be read or the files not written.
+    Files of these names are replaced, and a link is replaced rather than followed. Raises UserError
+    when there is nothing to report, or a file cannot be written.
     """
-    session = read_session(folder)
-    document = compose(session)
-    name = folder.resolve().name
-    return WrittenReport(
-        html=_written(out / f"{name}.html", as_html(document)) if html else None,
-        markdown=_written(out / f"{name}.md", as_markdown(document)) if markdown else None,
-        data=_written(out / f"{name}.json", doc.as_json(document)) if data else None,
-        damage=session.damage_words(),
-        trust=session.trust,
-    )
-
-
-def _written(path: Path, text: str) -> Path:
-    try:
-        write_inside(*place_for(path), text.encode())
-    except UserError as error:
-        error.hint = error.hint or "choose a folder with --out"
-        raise
-    return path
+    document, name = compose(session), session.folder.resolve().name
+    written = {form: out / f"{name}.{form}" for form in forms}
+    for form, path in written.items():
+        try:
+            write_inside(*place_for(path), _WRITERS[form](document).encode())
+        except UserError as error:
+            error.hint = error.hint or "choose a folder with --out"
+            raise
+    return written

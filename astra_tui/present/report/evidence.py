@@ -36,10 +36,7 @@ _PROTOCOLS = (
 
 
 def times(facts: Facts) -> list[doc.Block] | None:
-    """The winner against baseline.cu and tuned.cu, per workload; None where nothing was timed.
-
-    Timings of the rounds are in their rounds.
-    """
+    """The winner against baseline.cu and tuned.cu, per workload; None where nothing was timed."""
     if not facts.timings:
         return None
     told = ""
@@ -51,14 +48,14 @@ def times(facts: Facts) -> list[doc.Block] | None:
     return [*doc.paragraphs(_PROTOCOLS, told), *finals, *roofline_figure(facts)]
 
 
-def round_timing(timing: Timing) -> doc.Details:
+def round_timing(timing: Timing) -> doc.Entry:
     """The timing of a candidate that is no final one, folded away."""
     base, candidate = short(timing.base), short(timing.candidate)
     against = "itself" if base == candidate else base
     workloads = pluralised(len(timing.workloads), "workload")
     told = f"{timing_verdict(timing).text}, {workloads}"
     times = timing_blocks(timing, base, candidate)
-    return doc.Details(f"Times of {candidate} against {against}: {told}", times)
+    return doc.folded(f"Times of {candidate} against {against}: {told}", *times)
 
 
 def protocol_table(facts: Facts) -> list[doc.Block]:
@@ -124,7 +121,7 @@ def checks(facts: Facts) -> list[doc.Block]:
     rows = ((name, doc.Code(found.source), found, cases) for name, cases, found in facts.checked)
     table = checks_table("version", rows, "Checks")
     reasons = (
-        doc.Details(f"{name}: {words_of(found.verdict)}", reasons_blocks(found))
+        doc.folded(f"{name}: {words_of(found.verdict)}", *reasons_blocks(found))
         for name, _, found in facts.checked
     )
     return [*doc.paragraphs(_COMPARED), table, *reasons]

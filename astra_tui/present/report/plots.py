@@ -186,10 +186,7 @@ def _point(entry: ReportedProposal, found: Ratio | None) -> _Point:
 
 
 def speedup_figure(facts: Facts) -> list[Block]:
-    """The speedup of every round's candidate with its interval, and of the winner at the end.
-
-    Nothing where no round was timed.
-    """
+    """The speedups of all rounds and of the winner; nothing where no round was timed."""
     points = [_point(entry, entry.proposal.speedup) for entry in facts.reported]
     if not any(p.drawn for p in points):
         return []
@@ -211,10 +208,7 @@ def speedup_figure(facts: Facts) -> list[Block]:
 
 
 def counters_figure(facts: Facts) -> list[Block]:
-    """Counters of every round's candidate against the baseline's, a small drawing a counter.
-
-    Nothing where fewer than two versions were counted.
-    """
+    """Counters of all rounds over the baseline's, a drawing each; nothing without two versions."""
     profiles = {hash_: profile for _, hash_, profile in facts.counted}
     first = profiles.get(facts.baseline.hash)
     versions = [facts.baseline, *(entry.candidate for entry in facts.reported)]
@@ -255,10 +249,7 @@ def _counted(now: int, first: int) -> Ratio:
 
 
 def roofline_figure(facts: Facts) -> list[Block]:
-    """Times against what no kernel can go below on this GPU, a row for each workload.
-
-    Nothing where the best candidate was not timed, or no floor was measured.
-    """
+    """Times of the best against the floor, a row a workload; nothing where one is missing."""
     timings = {f.against: f.timing for f in facts.finals}
     if not timings and facts.best.timings:
         timings = {"the version before it": facts.best.timings[-1].timing}

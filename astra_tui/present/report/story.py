@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from astra_tui.model.digest import short
 from astra_tui.model.errors import UserError
 from astra_tui.model.events import NoteAdded
@@ -68,7 +71,7 @@ def _round(facts: Facts, round_: RoundState) -> doc.Section:
         blocks.append(doc.Paragraph((Phrase("No further plan: ", Tone.TITLE), round_.no_plan)))
     if round_.refused:
         refused = f"Moves that do not apply ({len(round_.refused)})"
-        blocks.append(doc.Details(refused, doc.items(*round_.refused)))
+        blocks.append(doc.folded(refused, *doc.items(*round_.refused)))
     if not round_.closed:
         blocks += doc.paragraphs("The session ended before this round did.")
     return doc.Section(title, blocks, f"round-{round_.number}")
@@ -87,11 +90,8 @@ def _reading(facts: Facts, round_: RoundState) -> list[doc.Block]:
     blocks = reading_blocks(facts.state, round_)
     found = facts.state.reading(round_.base, round_.number)
     for one in found.selection.measured if found and found.selection else ():
-        try:
-            told: doc.Block = doc.Quote(_read(facts, one.answer))
-        except UserError as error:
-            told = doc.Paragraph((f"It cannot be shown: {error.message}.",))
-        blocks.append(doc.Details(one.describe(), [told]))
+        told = _shown("It", facts, doc.Quote, one.answer)
+        blocks.append(doc.folded(one.describe(), told))
     return blocks
 
 
@@ -106,22 +106,21 @@ def _entry(facts: Facts, entry: ReportedProposal) -> list[doc.Block]:
 
 def predictions(facts: Facts) -> list[doc.Block]:
     """How far the authors' predictions can be trusted."""
-    rows: list[doc.Row] = []
+    rows: list[doc.Record] = []
     for entry in ledger(facts.state):
-        author, error, log = f"{entry.team} {entry.model}".strip(), None, None
-        if entry.mean_error is not None:
-            error = doc.Number(100 * entry.mean_error, numbers.points(entry.mean_error))
-        if entry.mean_log_error is not None:
-            log = doc.number(entry.mean_log_error, numbers.decimal, 3)
-        rows.append((author, entry.plans, entry.measured, entry.better, error, log))
+        error, log = entry.mean_error, entry.mean_log_error
+        points = None if error is None else doc.Number(100 * error, numbers.points(error))
+        row: dict[str, doc.Cell] = {"author": f"{entry.team} {entry.model}".strip()}
+        row |= {"plans": entry.plans, "measured": entry.measured, "better": entry.better}
+        told = None if log is None else doc.number(log, numbers.decimal, 3)
+        rows.append({**row, "mean error": points, "mean |ln error|": told})
     if not rows:
         return doc.paragraphs("No plan was proposed.")
-    columns = ("author", "plans", "measured", "better", "mean error", "mean |ln error|")
     text = (
         "Each plan predicts how one counter changes. The mean error is in percentage points; of "
         "|ln(measured over predicted)|, 0 is exact and 0.69 is off by a factor of two."
     )
-    return [*doc.paragraphs(text), doc.table(columns, rows, "Predictions against measurements")]
+    return [*doc.paragraphs(text), doc.records(rows, "Predictions against measurements")]
 
 
 # -- sources ---------------------------------------------------------------------------------------
@@ -140,7 +139,7 @@ def sources(facts: Facts) -> list[doc.Block]:
         blocks += [*doc.paragraphs("From the baseline to the best:"), _change(facts, first, last)]
         if len(names) > 1:
             blocks += doc.paragraphs("The accepted steps, each from the version before it:")
-            blocks += [doc.Details(name, (_change(facts, old, new),)) for name, old, new in names]
+            blocks += [doc.folded(name, _change(facts, old, new)) for name, old, new in names]
         blocks.append(_whole(facts, "best", last))
     else:
         blocks += doc.paragraphs("The best is the baseline: nothing changed.")
@@ -148,21 +147,25 @@ def sources(facts: Facts) -> list[doc.Block]:
 
 
 def _change(facts: Facts, old: str, new: str) -> doc.Block:
-    try:
-        texts = _read(facts, old), _read(facts, new)
-    except UserError as error:
-        return doc.Paragraph((f"This diff cannot be shown: {error.message}.",))
-    return doc.Diff(f"{short(old)}.cu", f"{short(new)}.cu", *texts)
+    make = partial(doc.Diff, f"{short(old)}.cu", f"{short(new)}.cu")
+    return _shown("This diff", facts, make, old, new)
 
 
 def _whole(facts: Facts, name: str, hash_: str) -> doc.Block:
+    def folded(text: str) -> doc.Block:
+        lines = text.count("\n") + (not text.endswith("\n"))
+        title = f"The {name} as a whole: {short(hash_)}.cu, {lines} lines"
+        return doc.folded(title, doc.Source(text), long=True)
+
+    return _shown(f"The source of the {name}", facts, folded, hash_)
+
+
+def _shown(what: str, facts: Facts, make: Callable[..., doc.Block], *hashes: str) -> doc.Block:
+    """What is made of texts of the session, or why it cannot be shown."""
     try:
-        text = _read(facts, hash_)
+        return make(*(_read(facts, hash_) for hash_ in hashes))
     except UserError as error:
-        return doc.Paragraph((f"The source of the {name} cannot be shown: {error.message}.",))
-    lines = text.count("\n") + (not text.endswith("\n"))
-    title = f"The {name} as a whole: {short(hash_)}.cu, {lines} lines"
-    return doc.Details(title, (doc.Source(text),), long=True)
+        return doc.Paragraph((f"{what} cannot be shown: {error.message}.",))
 
 
 def _read(facts: Facts, hash_: str) -> str:

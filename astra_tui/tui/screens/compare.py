@@ -22,12 +22,11 @@ from astra_tui.present.comparison import (
     cases_blocks,
     costs_blocks,
     plans_blocks,
-    same_task,
 )
 from astra_tui.present.layout import Span
 from astra_tui.present.tones import Tone, words_of
 from astra_tui.present.words import comparison_words
-from astra_tui.sessions.comparison import Side, Sides, read_side
+from astra_tui.sessions.comparison import Side, Sides, read_side, same_task
 from astra_tui.tui.app_base import AppBase
 from astra_tui.tui.text_layout import Page, span
 from astra_tui.tui.widgets.bars import BarLine, KeyLine, TabLine

@@ -56,16 +56,18 @@ class Ending:
 
     async def _report(self, out: Path) -> None:
         from astra_tui.present.report import write_report
+        from astra_tui.sessions.integrity import read_session
 
         folder = self._screen.folder
         if folder is None:
             return
         try:
-            written = await asyncio.to_thread(write_report, folder, out)
+            session = await asyncio.to_thread(read_session, folder)
+            written = await asyncio.to_thread(write_report, session, out)
         except UserError as error:
             self._app.report(error)
         else:
-            self._app.say(f"written: {written.html} and {written.markdown}")
+            self._app.say(f"written: {' and '.join(map(str, written.values()))}")
 
     def export(self) -> None:
         """Asks for a form, and exports the best candidate."""

@@ -1,10 +1,13 @@
-"""A document as one HTML file that needs nothing else: no script, font, picture or network."""
+"""Documents as files: HTML that needs nothing else, no script, font, picture or network; Markdown
+with GitHub's tables, for pull requests and terminals, without HTML.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from pygments.formatters.html import HtmlFormatter
 from pygments.lexers.c_like import CudaLexer
 
 import astra_tui
-from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines
+from astra_tui.model.hunks import HEADER, NO_LINE_FEED, diff_lines, unified_diff
 from astra_tui.model.visible import harmless
 from astra_tui.present import document as doc
 from astra_tui.present.tones import sign_of
@@ -25,6 +28,8 @@ LONGEST_LINE = 2000
 
 _STYLE = (Path(__file__).parent / "templates" / "document.css").read_text(encoding="utf-8")
 _MARKED = {"-": Markup("<del>-{}</del>"), "+": Markup("<ins>+{}</ins>"), " ": Markup(" {}")}
+_ACTIVE = re.compile(r"[\\`*\[\]<>&|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.")
+_OPENS_BLOCK = re.compile(r"^(\s*)(?:([#+=-])|(\d+)(?=[.)]))")
 
 
 def as_html(document: doc.Document) -> str:
@@ -36,11 +41,22 @@ def as_html(document: doc.Document) -> str:
     )
 
 
+def as_markdown(document: doc.Document) -> str:
+    """The whole file; no text in it makes a link, a tag or a list, and drawings are described."""
+    return _environment().get_template("document.md.jinja").render(document=document)
+
+
+def blocks_as_markdown(blocks: Sequence[doc.Block], level: int) -> str:
+    """Parts of a document; headings of sections begin at this level."""
+    template = _environment().get_template("blocks.md.jinja")
+    return str(template.make_module().blocks(blocks, level))  # type: ignore[attr-defined]
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("astra_tui.present"),
-        autoescape=True,
+        autoescape=lambda name: ".html" in (name or ""),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
@@ -53,15 +69,17 @@ def _environment() -> Environment:
         "bounded": doc.bounded,
         "coloured": coloured_lines,
         "diff": _diff_lines,
+        "unified": lambda diff: unified_diff(diff.old, diff.new, diff.old_name, diff.new_name),
+        "fenced": _fenced,
+        "code": _code,
+        "escaped": lambda text: _ACTIVE.sub(r"\\\g<0>", text),
+        "started": lambda text: _OPENS_BLOCK.sub(_unopened, text),
     }
     return made
 
 
 def coloured_lines(source: str) -> list[Markup]:
-    """One piece of HTML a line, without line feeds; as many as the text has line feeds, and one.
-
-    Tokens have Pygments' short classes, which the style sheet colours.
-    """
+    """One piece of HTML, without line feeds, for each line; tokens have Pygments' short classes."""
     shown = harmless(source)
     if any(len(line) > LONGEST_LINE for line in shown.split("\n")):
         return [Markup.escape(line) for line in shown.split("\n")]
@@ -86,3 +104,29 @@ def _diff_lines(block: doc.Diff) -> list[Markup]:
             rows.append(Markup.escape(NO_LINE_FEED))
     names = Markup.escape(f"--- {block.old_name}"), Markup.escape(f"+++ {block.new_name}")
     return [*names, *rows] if rows else []
+
+
+def _fenced(text: str, language: str) -> str:
+    """A block of Markdown in which all of a text is as it is."""
+    shown = harmless(text).rstrip("\n")
+    fence = "`" * max(3, _longest_run(shown) + 1)
+    return f"{fence}{language}\n{shown}\n{fence}"
+
+
+def _code(text: str, in_table: bool) -> str:
+    """The same within a line."""
+    fence = "`" * (_longest_run(text) + 1) if text else ""
+    room = " " if text.startswith("`") or text.endswith("`") else ""
+    # A table takes its cells apart before it looks at code.
+    shown = text.replace("|", r"\|") if in_table else text
+    return f"{fence}{room}{shown}{room}{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall(r"`+", text)), default=0)
+
+
+def _unopened(match: re.Match[str]) -> str:
+    """What begins a line of Markdown without making a heading or a list of it."""
+    space, sign, number = match.groups()
+    return f"{space}{number}\\" if number else f"{space}\\{sign}"
