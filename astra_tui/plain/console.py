@@ -101,8 +101,6 @@ def _laid_out(blocks: Sequence[doc.Block], width: int, indent: int = 0) -> list[
     return layout.lines
 
 
-# -- what is rewritten in place --------------------------------------------------------------------
-
 _LINES_AROUND = 4
 """Heading, caveats and a line to spare, of a terminal's height."""
 

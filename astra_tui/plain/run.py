@@ -47,12 +47,6 @@ def _tag(event: events.Event, state: SessionState) -> str:
     return f"[{number + 1}] " if number is not None and len(proposals) > 1 else ""
 
 
-def _tagged(text: str, tag: str) -> str:
-    """A line with its tag after the indentation; of several lines, the first."""
-    words = text.lstrip(" ")
-    return text[: len(text) - len(words)] + tag + words
-
-
 class RunLines:
     """Writes a line for each event that a reader wants to know of; `progress` of timings too, where
     asked or on a terminal.
@@ -84,7 +78,8 @@ class RunLines:
             text += _expectation(event, state())
         if text:
             write = self._write if self._held is None else self._held.append
-            write(_tagged(text, _tag(event, state())))
+            indent = len(text) - len(text.lstrip(" "))
+            write(text[:indent] + _tag(event, state()) + text[indent:])
 
     def _text(self, event: events.Event) -> str:
         match event:
@@ -105,12 +100,9 @@ class RunLines:
                 self._reported += 1
                 if not self._progress or self._reported % _PROGRESS_EVERY:
                     return ""
-            case (
-                events.SessionOpened()
-                | events.EngineStarted()
-                | events.ExchangeMade()
-                | events.ProfileTaken()
-            ):
+            case events.SessionOpened() | events.EngineStarted():
+                return ""
+            case events.ExchangeMade() | events.ProfileTaken():
                 return ""
         said = describe(event)
         return _INDENTS.get(type(event), "  ") + said.text if said else ""

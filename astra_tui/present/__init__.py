@@ -1,6 +1,5 @@
-"""What is shown: facts of a session or of an answer as documents, and the words in them.
+"""What is shown, as documents made of the facts of a session or of an answer.
 
-`numbers` writes every number, `tones` knows the tone of every outcome, `words` says what is known
-of a session and `events` what happened in it. A `document` is made of these once and rendered as
-lines, HTML or Markdown; `report` is the document of a whole session.
+`numbers` writes every number, `tones` knows the tone of every outcome, `words` what is known of a
+session, `events` what happened in it. A `document` is rendered as lines (`layout`) or as `files`.
 """

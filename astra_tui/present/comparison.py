@@ -48,9 +48,6 @@ def _table(rows: Iterable[doc.Row]) -> doc.Table:
     return doc.table(("", *LETTERS), rows)
 
 
-# -- plans -----------------------------------------------------------------------------------------
-
-
 def plans_blocks(sides: Sides) -> list[doc.Block]:
     """Where each side comes from, how far it may be believed, and the plans that led to it."""
     origins = [_origin(side) for side in sides]
@@ -104,9 +101,6 @@ def _step(side: Side, step: Step) -> dict[str, doc.Cell]:
     }
 
 
-# -- tests -----------------------------------------------------------------------------------------
-
-
 def cases_blocks(sides: Sides) -> list[doc.Block]:
     """How many cases passed, and those that ended in two ways."""
     errors = (f"{significant(s.compared.worst_error)} of what is allowed" for s in sides)
@@ -129,9 +123,6 @@ def _check(side: Side) -> doc.Cell:
 
 def _ended(outcome: CaseOutcome | None) -> doc.Cell:
     return phrase_of(outcome) if outcome else Phrase("not run", Tone.DIM)
-
-
-# -- costs -----------------------------------------------------------------------------------------
 
 
 def costs_blocks(sides: Sides, timed: Timing | None = None, note: str = "") -> list[doc.Block]:

@@ -19,7 +19,7 @@ from astra_tui.model.traffic import ArgumentTraffic, WastedTraffic, wasted_traff
 from astra_tui.model.verdict import KernelUse, Profile, WorkloadProfile
 from astra_tui.present import document as doc
 from astra_tui.present.numbers import count, decimal, dimensions, percent
-from astra_tui.present.plans import verdict_fields
+from astra_tui.present.plans import verdict_rows
 from astra_tui.present.timing import times_blocks, timing_blocks
 from astra_tui.present.tones import Phrase, Tone
 from astra_tui.sessions.summary import counter_totals
@@ -50,11 +50,8 @@ def counted_table(
 
 def wasted_entry(name: str, wasted: Sequence[WastedTraffic], *problems: str) -> doc.Entry:
     """What a version moves in vain, what moves most bytes first, and what is not known of it."""
-    lines, more = doc.first([w.describe() for w in wasted] or ["nothing"], _MOST_WASTED)
+    lines, more = doc.first([w.describe() for w in wasted] or ["nothing"], 8)
     return doc.Entry((f"moved in vain, {name}:",), doc.paragraphs(*lines, more, *problems))
-
-
-_MOST_WASTED = 8
 
 
 # -- a source, line by line ------------------------------------------------------------------------
@@ -276,7 +273,7 @@ def profile_blocks(
     head: doc.Line = (doc.Code(short(candidate.hash)), Phrase(start, Tone.DIM))
     blocks: list[doc.Block] = [doc.Paragraph(head)]
     if proposal is not None and proposal.verdict is not None:
-        blocks.append(verdict_fields(state, proposal.verdict))
+        blocks.append(doc.fields(verdict_rows(state, proposal.verdict)))
     blocks += _times(state, candidate, base, running)
     profile = candidate.profile
     if profile is None:
@@ -347,7 +344,8 @@ def cost_blocks(
     counted = [(n, p) for n, p in versions if p and any(w.traffic for w in p.workloads)]
     known = {k.kernel: k for k in before.kernels} if before else {}
     kernels = [_kernel(k, known.get(k.kernel)) for k in now.kernels]
-    used = tuple(doc.place((k.kernel,), *_KERNEL_METRICS) for k in now.kernels)
+    metrics = ("registers", "spill_bytes", "shared_bytes", "occupancy")
+    used = tuple(doc.place((k.kernel,), *metrics) for k in now.kernels)
     return [
         counted_table(names, [((), was, counter_totals(now))], "All workloads together"),
         *(wasted_entry(name, profile.wasted) for name, profile in counted),
@@ -356,9 +354,6 @@ def cost_blocks(
         *([doc.records(kernels, "Kernels", places=used)] if kernels else []),
         *doc.paragraphs(*(f"{what}: {why}" for what, why in now.missing.items())),
     ]
-
-
-_KERNEL_METRICS = ("registers", "spill_bytes", "shared_bytes", "occupancy")
 
 
 def _counts(workload: WorkloadProfile) -> dict[str, int]:

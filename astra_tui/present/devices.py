@@ -139,9 +139,6 @@ def _strip(values: Sequence[float | None], width: int) -> str:
     return "".join(" " if v is None else _BARS[int((v - low) * scale)] for v in shown)
 
 
-# -- workers ---------------------------------------------------------------------------------------
-
-
 def summary_words(status: WorkersStatus) -> str:
     """All in one line: how many, what they do, what waits, and with whom something is wrong."""
     at_work = [w for w in status.workers if not w.left_out]

@@ -105,9 +105,7 @@ def minute(timestamp: str) -> str:
 def age(timestamp: str, now: datetime) -> str:
     """How long ago a UTC timestamp is, as in "3 h"; empty where it is none."""
     then = _moment(timestamp)
-    if then is None:
-        return ""
-    return rough_duration((now - then).total_seconds())
+    return rough_duration((now - then).total_seconds()) if then else ""
 
 
 def size(bytes_: float) -> str:

@@ -34,9 +34,6 @@ def doctor_blocks(probes: Sequence[Probe]) -> list[doc.Block]:
     return [doc.table(("", "", ""), rows), *doc.paragraphs(told)]
 
 
-# -- an export -------------------------------------------------------------------------------------
-
-
 def export_blocks(report: ExportReport) -> list[doc.Block]:
     """Each check with its outcome, then the files; where a check failed, that nothing is left."""
     title = f"{report.task}, candidate {short(report.candidate)}, as {report.format.value}"
@@ -68,8 +65,6 @@ def steps_blocks(steps: Sequence[ExportStep]) -> list[doc.Block]:
     return [doc.table(("", "", ""), rows)] if rows else []
 
 
-# -- the gate --------------------------------------------------------------------------------------
-
 _FAILURES = {
     Group.PLANTED: "wrong kernels were not caught",
     Group.HONEST: "right kernels did not pass",
@@ -99,9 +94,6 @@ def audit_blocks(summary: AuditSummary, messages: Mapping[str, str]) -> list[doc
         mutants = pluralised(left_out, "mutant")
         blocks += doc.paragraphs(f"not counted: {mutants} that do not compile, or change nothing")
     return blocks
-
-
-# -- a session tried again -------------------------------------------------------------------------
 
 
 def integrity_blocks(integrity: Integrity, signed: Signed | None) -> list[doc.Block]:

@@ -110,37 +110,26 @@ def _outcome(state: SessionState, round_: RoundState, proposal: ProposalState, p
         if (swept := state.candidate(candidate).swept) is not None:
             yield "sweep", words.sweep_words(swept)
     if proposal.written:
-        yield from _rulings(proposal.rulings(proposal.written[-1]))
+        yield from ruling_rows(proposal.rulings(proposal.written[-1]))
     if (verdict := proposal.verdict) is not None:
         is_best = bool(verdict.candidate) and verdict.candidate == round_.best
         remark = ", the new best" if is_best else words.where_measured(round_, verdict)
-        yield from _verdict(state, verdict, remark)
+        yield from verdict_rows(state, verdict, remark)
     elif state.closed is not None:
         yield "verdict", "not judged"
 
 
-def _rulings(rulings: Sequence[Ruling]) -> Rows:
+def ruling_rows(rulings: Sequence[Ruling]) -> Rows:
+    """A diff against what the engineer said, what is broken first."""
     for ruling in in_order(rulings):
         yield "said", words.ruling_words(ruling)
 
 
-def rulings_fields(rulings: Sequence[Ruling]) -> doc.Fields:
-    """A diff against what the engineer said, what is broken first."""
-    return doc.fields(_rulings(rulings))
-
-
-def _verdict(state: SessionState, verdict: RoundVerdict, remark: str = "") -> Rows:
+def verdict_rows(state: SessionState, verdict: RoundVerdict, remark: str = "") -> Rows:
+    """How a candidate came out, and every reason."""
     yield "verdict", (words.round_verdict(state, verdict), remark)
     for reason in verdict.reasons:
         yield "why", reason
-
-
-def verdict_fields(state: SessionState, verdict: RoundVerdict) -> doc.Fields:
-    """How a candidate came out, and every reason."""
-    return doc.fields(_verdict(state, verdict))
-
-
-# -- what agents say -------------------------------------------------------------------------------
 
 
 def reading_blocks(state: SessionState, round_: RoundState) -> list[doc.Block]:

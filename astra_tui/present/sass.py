@@ -41,9 +41,6 @@ def sass_blocks(
     return [*head, *kernels, *doc.paragraphs(*lone)]
 
 
-# -- one version -----------------------------------------------------------------------------------
-
-
 def _kernel(source: Disassembled, kernel: SassKernel, histogram_only: bool) -> doc.Section:
     in_loops = sum(row.in_loops for row in kernel.histogram)
     size = f"{len(kernel.instructions)} instructions, {in_loops} of them in loops"
@@ -81,9 +78,6 @@ def _listing(lines: Iterable[Phrase]) -> doc.Listing:
 def _code(instruction: Instruction) -> str:
     depth = "|" * instruction.loop_depth
     return f"{instruction.address:5x} {depth:<4}  {instruction.text}"
-
-
-# -- two versions ----------------------------------------------------------------------------------
 
 
 def _changed_kernel(

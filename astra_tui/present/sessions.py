@@ -23,13 +23,7 @@ from astra_tui.present.numbers import count, percent
 from astra_tui.present.timing import final_blocks, portfolio_blocks, speedup_told
 from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
 from astra_tui.sessions.store import ALTERED, SessionSummary, in_tree_order, summary_and_state
-from astra_tui.sessions.study import (
-    STUDY_COUNTERS,
-    SeedMean,
-    StudyRow,
-    WorkloadMeans,
-    over_tasks,
-)
+from astra_tui.sessions.study import STUDY_COUNTERS, SeedMean, StudyRow, WorkloadMeans, over_tasks
 from astra_tui.sessions.summary import counter_totals, final_timings, told_timing
 from astra_tui.sessions.wire import Welcome
 

@@ -64,9 +64,6 @@ def _workload_table(workload: ServiceWorkload) -> str:
     )
 
 
-# -- yardsticks ------------------------------------------------------------------------------------
-
-
 def yardsticks_blocks(
     entries: Sequence[YardstickEntry], unserved: Mapping[str, Sequence[str]]
 ) -> list[doc.Block]:
@@ -98,9 +95,6 @@ def _yardstick(e: YardstickEntry) -> doc.Row:
     return e.task, e.name, state, served, package, e.licence, f"{e.age_days} d", pdl
 
 
-# -- drafts ----------------------------------------------------------------------------------------
-
-
 def draft_blocks(
     folder: Path,
     files: Sequence[str],
@@ -112,11 +106,11 @@ def draft_blocks(
     upstream = sum(file.startswith("upstream/") for file in files)
     own = ", ".join(file for file in files if not file.startswith("upstream/"))
     copied = f" and {upstream} files in upstream/" if upstream else ""
-    points = tuple((f"{at:2}. {point}",) for at, point in enumerate(open_points, 1))
-    works = [] if problems else doc.paragraphs("the draft loads, and its baseline compiles")
+    points = (f"{at:2}. {point}" for at, point in enumerate(open_points, 1))
+    works = "the draft loads, and its baseline compiles"
     parts: dict[str, Sequence[doc.Block]] = {
-        "for you to confirm or decide": [doc.Items(points)],
-        "the draft works": works,
+        "for you to confirm or decide": doc.items(*points),
+        "the draft works": doc.paragraphs("" if problems else works),
         "the draft does not work yet": doc.items(*(f"- {problem}" for problem in problems)),
     }
     return [

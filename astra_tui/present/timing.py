@@ -61,6 +61,7 @@ def timing_blocks(
     verdict = (words.timing_verdict(timing), " ") if not by_paper else ()
     first, *further = timing.reasons if timing.reasons and not by_paper else ("",)
     behind = any(workload.producer for workload in timing.workloads)
+    no_verdict = "The paper's protocol has no interval, and so no verdict."
     least = ""
     if detectable is not None:
         least = f"Differences down to {percent(detectable, 2)} can be told apart here."
@@ -75,11 +76,8 @@ def timing_blocks(
         *times_blocks(timing.workloads, caption, protocols, of=timing),
         *_energies(timing),
         *doc.items(*further),
-        *doc.paragraphs(least, _NO_VERDICT if by_paper else ""),
+        *doc.paragraphs(least, no_verdict if by_paper else ""),
     ]
-
-
-_NO_VERDICT = "The paper's protocol has no interval, and so no verdict."
 
 
 # -- all times, by all protocols -------------------------------------------------------------------

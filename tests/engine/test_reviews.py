@@ -17,7 +17,8 @@ from astra_tui.model.events import DecisionTaken, DiffReviewed, VerdictReached
 from astra_tui.model.task import KernelTask
 from astra_tui.model.verdict import Outcome
 from astra_tui.plain.console import text_lines
-from astra_tui.present.plans import rulings_fields
+from astra_tui.present.document import fields
+from astra_tui.present.plans import ruling_rows
 from tests.engine.scripted import (
     ASK,
     AUTO,
@@ -107,7 +108,7 @@ def test_an_engineer_is_shown_what_is_broken_and_has_the_last_word(
         state = session.engine.state
         if question.gate is ApprovalGate.DIFF:
             proposal = state.round(1).proposals[0]
-            rulings = rulings_fields(proposal.rulings(question.subject))
+            rulings = fields(ruling_rows(proposal.rulings(question.subject)))
             shown.append("\n".join(text_lines([rulings])))
             policy = AutoPolicy(AUTO)
             refused = policy.answer(question, proposal.plan, state)

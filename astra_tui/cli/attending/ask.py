@@ -30,8 +30,8 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.plan import Plan, editable_text, read_edited_plan
 from astra_tui.model.state import SessionState
 from astra_tui.plain import note, print_blocks
-from astra_tui.present.document import Block, Diff
-from astra_tui.present.plans import plan_entry, rulings_fields
+from astra_tui.present.document import Block, Diff, fields
+from astra_tui.present.plans import plan_entry, ruling_rows
 from astra_tui.sessions.client import (
     Edit,
     EngineClient,
@@ -330,7 +330,7 @@ class Asking:
         blocks: list[Block] = [Diff(short(question.base), short(question.subject), old, source)]
         proposal = self._state.round(question.round).proposals[question.proposal]
         if rulings := proposal.rulings(question.subject):
-            blocks.append(rulings_fields(rulings))
+            blocks.append(fields(ruling_rows(rulings)))
         print_blocks(blocks, sys.stderr)
         return source
 

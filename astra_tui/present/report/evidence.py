@@ -75,8 +75,6 @@ def protocol_table(facts: Facts) -> list[doc.Block]:
     return [doc.table(columns, rows, caption)] if rows else []
 
 
-# -- counters --------------------------------------------------------------------------------------
-
 _COUNTED = (
     "Counted by the emulator, at fewer rows where a workload has many: memory counters equal the "
     "hardware's, instructions are PTX instructions once a warp and order versions only. Less is "
@@ -105,8 +103,6 @@ def counters(facts: Facts) -> list[doc.Block] | None:
     return blocks
 
 
-# -- tests -----------------------------------------------------------------------------------------
-
 _COMPARED = (
     "Outputs are compared with a float64 reference. The worst error is a fraction of what is "
     "allowed there: above the bound the output is wrong. Fakes are outputs that no honest kernel "
@@ -125,9 +121,6 @@ def checks(facts: Facts) -> list[doc.Block]:
         for name, _, found in facts.checked
     )
     return [*doc.paragraphs(_COMPARED), table, *reasons]
-
-
-# -- where, at what cost, and how to check it ------------------------------------------------------
 
 
 def environment(facts: Facts) -> list[doc.Block]:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import ziaplot
 
-from astra_tui.model.timing import Ratio, Timing
+from astra_tui.model.timing import Ratio
 from astra_tui.present import numbers
 from astra_tui.present.document import Block, Figure, inline
 from astra_tui.present.tones import Tone, sign_of
@@ -129,11 +129,6 @@ def _labels(values: Sequence[float]) -> tuple[list[float], list[str]]:
     return [math.log(t) for t in ticks], [f"{t:.6g}" for t in ticks]
 
 
-# -- a mark for each round -------------------------------------------------------------------------
-
-_ROOM_FOR_VALUE = 30
-
-
 def _over_rounds(
     name: str, axis: str, points: Sequence[_Point], height: float, spacing: float, held: list[float]
 ) -> _Plot:
@@ -164,7 +159,7 @@ def _over_rounds(
             plot.graph.add(ring.style(f"color: none; edge_color: {_INK}; edge_width: 1.3"))
         told = f"{point.title}, {numbers.speedup(point.ratio)}"
         plot.mark(x, y, sign_of(point.tone), _COLOURS[point.tone], told)
-        if spacing >= _ROOM_FOR_VALUE:
+        if spacing >= 30:  # A value has room.
             plot.words(x, y + 0.08 * (high - low), numbers.ratio(point.ratio.value))
     return plot
 
@@ -245,38 +240,35 @@ def _counted(now: int, first: int) -> Ratio:
     return Ratio(max(now / first, _SMALLEST), 0.0, math.inf, 0)
 
 
-# -- times against the floor -----------------------------------------------------------------------
-
-
 def roofline_figure(facts: Facts) -> list[Block]:
     """Times of the best against the floor, a row a workload; nothing where one is missing."""
     timings = {f.against: f.timing for f in facts.finals}
     if not timings and facts.best.timings:
         timings = {"the version before it": facts.best.timings[-1].timing}
+    others = [(n, w.workload, w.cold.base_us) for n, t in timings.items() for w in t.workloads]
     rows = {
-        w.workload: (w.floor.us, w.cold.candidate_us, _others(timings, w.workload))
+        w.workload: (
+            w.floor.us,
+            w.cold.candidate_us,
+            {n: us for n, at, us in others if at == w.workload},
+        )
         for w in (next(iter(timings.values())).workloads if timings else ())
         if w.floor and is_plottable(w.floor.us) and is_plottable(w.cold.candidate_us)
     }
     if not rows:
         return []
     title = "Times against the floor, per workload"
-    others = ", ".join(f"{sign} {name}" for name, sign in zip(timings, _OTHERS, strict=False))
+    named = ", ".join(f"{sign} {name}" for name, sign in zip(timings, _OTHERS, strict=False))
     description = (
         "Cold times in microseconds on a logarithmic axis: | the floor, which is the longer of an "
         "empty launch and a copy of the compulsory bytes, both measured on this GPU; ▲ the best "
-        f"candidate; {others}. At the right: the share of the floor that the best reaches."
+        f"candidate; {named}. At the right: the share of the floor that the best reaches."
     )
     return [Figure(title, description, _roofline(rows).told(title, description))]
 
 
 _OTHERS = {sign_of(tone): _COLOURS[tone] for tone in (Tone.CAUTION, Tone.PLAIN)}
 """Marks of the versions that the best is compared with, and their colours."""
-
-
-def _others(timings: dict[str, Timing], workload: str) -> dict[str, float]:
-    found = ((name, w) for name, timing in timings.items() for w in timing.workloads)
-    return {n: w.cold.base_us for n, w in found if w.workload == workload}
 
 
 def _roofline(rows: dict[str, tuple[float, float, dict[str, float]]]) -> _Plot:

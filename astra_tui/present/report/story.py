@@ -123,8 +123,6 @@ def predictions(facts: Facts) -> list[doc.Block]:
     return [*doc.paragraphs(text), doc.records(rows, "Predictions against measurements")]
 
 
-# -- sources ---------------------------------------------------------------------------------------
-
 LONGEST_SOURCE = 200_000
 """Longer sources, in characters, are not shown; kernels of our tasks have some 5,000."""
 
