@@ -121,8 +121,8 @@ class ShippedTimes(msgspec.Struct, frozen=True):
     @property
     def slower(self) -> int:
         """Shapes on which the best is slower than the fastest shipped kernel."""
-        shapes = self.times.shapes if self.times else ()
-        return sum(shape.fastest[BEST].verdict is TimingVerdict.SLOWER for shape in shapes)
+        fastest = (s.fastest.get(BEST) for s in (self.times.shapes if self.times else ()))
+        return sum(found.verdict is TimingVerdict.SLOWER for found in fastest if found)
 
     @property
     def verdict(self) -> TimingVerdict | None:

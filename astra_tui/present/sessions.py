@@ -19,7 +19,6 @@ from astra_tui.present import document as doc
 from astra_tui.present import numbers, words
 from astra_tui.present.checks import sanitizer_blocks
 from astra_tui.present.counters import counted_table, hardware_blocks
-from astra_tui.present.numbers import count, percent
 from astra_tui.present.timing import final_blocks, portfolio_blocks, speedup_told
 from astra_tui.present.tones import Phrase, Tone, phrase_of, words_of
 from astra_tui.sessions.store import ALTERED, SessionSummary, in_tree_order, summary_and_state
@@ -305,7 +304,7 @@ def settings_rows(settings: RunSettings, rounds: int) -> Iterator[tuple[str, doc
     yield "rounds at most", str(rounds or settings.rounds)
     yield "plans a round", settings.candidates
     if settings.sweep:
-        yield "swept of each candidate", f"{percent(settings.sweep)} of its trials"
+        yield "swept of each candidate", f"{numbers.percent(settings.sweep)} of its trials"
     budget = settings.budget
     spent = (
         (budget.tokens, "tokens"), (budget.dollars, "dollars"), (budget.calls, "calls"),
@@ -321,7 +320,9 @@ def model_words(asked: ModelSettings) -> str:
     told = [
         asked.model,
         f"effort {asked.effort}" if asked.effort else "",
-        "" if asked.output_tokens is None else f"at most {count(asked.output_tokens)} tokens",
+        ""
+        if asked.output_tokens is None
+        else f"at most {numbers.count(asked.output_tokens)} tokens",
         "" if asked.temperature is None else f"temperature {asked.temperature:g}",
         "" if asked.wire is WireChoice.AUTO else f"{asked.wire.value} wire",
         "" if asked.silence_seconds is None else f"silent {asked.silence_seconds:g} s at most",
