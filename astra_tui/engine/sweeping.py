@@ -30,7 +30,7 @@ from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.playbook.api import Evidence
 from astra_tui.playbook.portfolio import Part, joined
-from astra_tui.playbook.space import Space, space_of
+from astra_tui.playbook.space import Space, space_of, unbounded
 
 if TYPE_CHECKING:
     from astra_tui.lab.tuning.tuner import Tuned
@@ -102,13 +102,12 @@ async def tune(
     told(f"compiling {len(sources)} sources")
     compiled = await _compiled(lab.without_device, facts, [text for _, text in sources])
     own = len(sources) - rivals
-    where = places(
-        [d.choices for d in space.dimensions], [list(s.values()) for s, _ in sources[:own]]
-    )
+    settings = [s for s, _ in sources[:own]]
+    where = places([d.choices for d in space.dimensions], [list(s.values()) for s in settings])
     timed = [(text, one) for (_, text), one in zip(sources, compiled, strict=True)]
     tuner = Tuner(
         lab.task, facts, tuple(workloads), compiled[:own], where, _TimesTrials(lab, timed),
-        compiled[own:], lab.timings_at_once, told,
+        compiled[own:], lab.timings_at_once, told, unbounded(settings),
     )  # fmt: skip
     return await tuner.tune(share)
 

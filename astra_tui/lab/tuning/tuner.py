@@ -88,6 +88,8 @@ class Tuner:
     at_once: int = 1
     told: Callable[[str], None] = lambda _: None
     """Hears in words how far it is."""
+    unbounded: Mapping[int, int] = field(default_factory=dict)
+    """By trial whose launch bounds ask for blocks the one without them."""
     _timings: list[TrialTimings] = field(default_factory=list)
     _begun: set[asyncio.Task[Any]] = field(default_factory=set)
 
@@ -109,7 +111,8 @@ class Tuner:
         begun = time.monotonic()
         itself = (await self._spread(OWN, [OWN], final=False))[OWN]
         floors = {w: timing.floor for w, timing in itself.items() if timing.floor is not None}
-        candidates = candidates_of(self.trials, floors, self.facts.attributes["sm_count"])
+        multiprocessors = self.facts.attributes["sm_count"]
+        candidates = candidates_of(self.trials, floors, multiprocessors, self.unbounded)
         count = sum(len(c.predicted_us) for c in candidates)
         self.told(
             f"{len(self.trials)} sources, {count} different trials on "
