@@ -13,7 +13,8 @@ Tasks share out the devices; `--minutes` is for each task. The same command cont
 time was over, in a run, before a sweep or before the last timing; `--now` times what is there.
 `--swept slow` sweeps the winner of one run alone. With `--finish` a task ends within its minutes:
 the last timing and the sweeps keep theirs, the runs share the rest, and what a run has not reached
-by then is left out, which the table says. On an H200 with 16 cores the baseline's round takes 20 to
+by then is left out, which the table says; of a sweep that is cut the best that it has measured is
+taken. On an H200 with 16 cores the baseline's round takes 20 to
 31 s, another 12 to 20 s, a sweep with its checks 100 s and more, the last timing 1 to 2 minutes:
 `--finish --minutes 8` leaves each run about 2 minutes.
 """
@@ -56,6 +57,7 @@ SWEEP_SECONDS = 60.0
 VERSION_SECONDS = 0.9
 """What the last timing takes for a version of a shape in each of the two chains."""
 GRACE_SECONDS = 20.0
+"""From an interrupt to the end by force; a sweep checks the best of what it has measured then."""
 
 
 @dataclass(frozen=True)
@@ -251,11 +253,14 @@ class Trial:
             left = self._of_sweep(start) if self.options.finish else self.left
             if left < SWEEP_SECONDS:
                 return file if self.options.finish else None
+            tuned.unlink(missing_ok=True)  # Of a sweep that was cut.
             command = ["tune", self.task, str(file), "--out", str(tuned), "--device", self.device]
-            code, answer = self._json([*command, "--json"], f"{start.name}-sweep", left)
-            if code < 0 or code == ExitCode.INTERRUPTED:
-                return file if self.options.finish else None
-            told.write_text(json.dumps(answer), encoding="utf-8")
+            seconds = left - GRACE_SECONDS
+            code, answer = self._json([*command, "--json"], f"{start.name}-sweep", seconds)
+            if code >= 0 and code != ExitCode.INTERRUPTED:
+                told.write_text(json.dumps(answer), encoding="utf-8")
+            elif not self.options.finish:
+                return None
         return tuned if tuned.is_file() else file
 
     def _start(self, start: Start) -> Path | None:

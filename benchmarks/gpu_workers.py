@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import time_pair
-from astra_tui.engine.sweeping import join, tune
+from astra_tui.engine.sweeping import join, tuner_of
 from astra_tui.lab.requests import NamedSource
 from astra_tui.lab.tuning.portfolio import words
 from astra_tui.model.launch import print_expression
@@ -178,7 +178,7 @@ async def swept(options: argparse.Namespace, workers: Workers | None) -> dict[st
         first = [time_pair(lab, own, own, (named[0].name,)) for _ in range(lab.timings_at_once)]
         await asyncio.gather(*first)
         begun = time.monotonic()
-        tuned = await tune(lab, space, sources, named, options.share)
+        tuned = await (await tuner_of(lab, space, sources, named)).tune(options.share)
         ended = time.monotonic()
     finally:
         lab.close()

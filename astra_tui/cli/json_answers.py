@@ -246,9 +246,11 @@ class TuneAnswer(Answer, frozen=True):
     seconds: float = 0.0
     """From before the first trial was timed to after the last."""
     timing: Timing | None = None
-    """The result against the source; null where nothing was better."""
+    """The result against the source; null where nothing was better, or Ctrl-C came first."""
     out: str = ""
     """The result's file; empty where nothing was written."""
+    cut: str = ""
+    """What an interrupt left out."""
 
 
 class AuditAnswer(Answer, frozen=True):

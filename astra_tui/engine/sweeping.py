@@ -30,10 +30,10 @@ from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.playbook.api import Evidence
 from astra_tui.playbook.portfolio import Part, joined
-from astra_tui.playbook.space import Space, space_of
+from astra_tui.playbook.space import Space, space_of, unbounded
 
 if TYPE_CHECKING:
-    from astra_tui.lab.tuning.tuner import Tuned
+    from astra_tui.lab.tuning.tuner import Tuner
 
 _LEAST_TEXTS = 4
 """So many sources are compiled together at least: a compiler has to start."""
@@ -68,10 +68,11 @@ async def _swept(
     space = await asyncio.to_thread(space_of, text, evidence)
     trials = await asyncio.to_thread(space.sources)
     sources = [*trials, ({}, record.store.get(base))]
-    tuned = await tune(
-        lab, space, sources, lab.task.workloads, share, rivals=1,
+    tuner = await tuner_of(
+        lab, space, sources, lab.task.workloads, rivals=1,
         told=lambda text: record.emit(SweepAdvanced(candidate, text)),
     )  # fmt: skip
+    tuned = await tuner.tune(share)
     counts = tuned.trials, tuned.timed, tuned.gpu_seconds, tuned.gpus
     if not tuned.portfolio.parts and tuned.portfolio.default in (0, len(trials)):
         return SweptCandidate("nothing is better than the source", "", *counts)
@@ -79,21 +80,20 @@ async def _swept(
     return SweptCandidate(summary, record.store.put_source(made), *counts)
 
 
-async def tune(
+async def tuner_of(
     lab: Lab,
     space: Space,
     sources: Sequence[tuple[Mapping[str, int], str]],
     workloads: Sequence[Workload],
-    share: float,
     *,
     rivals: int = 0,
     told: Callable[[str], None] = lambda _: None,
-) -> Tuned:
-    """Sweeps sources of a space with their settings, of which the first is the one that is tuned,
-    and so many of the last are `rivals` that are timed with the best.
+) -> Tuner:
+    """What sweeps sources of a space, with their settings, of which the first is the one that is
+    tuned, and so many of the last are `rivals` that are timed with the best.
 
     They are compiled wherever a process is free, and measured on all GPUs of the lab. `told` hears
-    how far it is. Raises UserError where the first cannot be timed.
+    how far it is.
     """
     from astra_tui.lab.tuning.search import places
     from astra_tui.lab.tuning.tuner import Tuner
@@ -102,15 +102,13 @@ async def tune(
     told(f"compiling {len(sources)} sources")
     compiled = await _compiled(lab.without_device, facts, [text for _, text in sources])
     own = len(sources) - rivals
-    where = places(
-        [d.choices for d in space.dimensions], [list(s.values()) for s, _ in sources[:own]]
-    )
+    settings = [s for s, _ in sources[:own]]
+    where = places([d.choices for d in space.dimensions], [list(s.values()) for s in settings])
     timed = [(text, one) for (_, text), one in zip(sources, compiled, strict=True)]
-    tuner = Tuner(
+    return Tuner(
         lab.task, facts, tuple(workloads), compiled[:own], where, _TimesTrials(lab, timed),
-        compiled[own:], lab.timings_at_once, told,
+        compiled[own:], lab.timings_at_once, told, unbounded(settings),
     )  # fmt: skip
-    return await tuner.tune(share)
 
 
 async def _compiled(lab: Lab, facts: DeviceFacts, texts: Sequence[str]) -> list[CompiledTrial]:

@@ -29,6 +29,14 @@ class LaunchWork(msgspec.Struct, frozen=True):
     resident: int
     """Blocks that a multiprocessor holds at once; 0 where none fits."""
 
+    def busiest(self, multiprocessors: int) -> int:
+        """Blocks of the multiprocessor that has most."""
+        return -(-self.blocks // multiprocessors)
+
+    def at_once(self, multiprocessors: int) -> int:
+        """Blocks that run at once where most are."""
+        return min(self.resident, self.busiest(multiprocessors))
+
 
 class TrialWork(msgspec.Struct, frozen=True):
     """What a trial launches on a workload; equal identities do the same."""

@@ -8,7 +8,7 @@ plan itself, so that every trial is a source that an engineer can read and keep.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -148,6 +148,16 @@ def space_of(source: str, evidence: Evidence) -> Space:
     moves = {m.name: m for m in all_moves()}
     switches = [m for m in map(moves.get, SWITCHES) if m and _switches(m, text, evidence, launched)]
     return Space(text, evidence, launched, tuple(switches))
+
+
+def unbounded(settings: Sequence[Settings]) -> dict[int, int]:
+    """By the place of each of some settings whose launch bounds ask for blocks that of the same
+    settings without.
+    """
+    rest = [frozenset((n, v) for n, v in s.items() if n != _RESIDENT) for s in settings]
+    asks = [bool(s.get(_RESIDENT)) for s in settings]
+    places = {of: place for place, of in enumerate(rest) if not asks[place]}
+    return {n: places[of] for n, of in enumerate(rest) if asks[n] and of in places}
 
 
 def varied_moves(source: str, evidence: Evidence) -> tuple[str, ...]:

@@ -50,7 +50,9 @@ PATHS = {
         *("reciprocal", "wide_accesses", "shuffle_reduction", "fit_block", "keep_row"),
         "early_loads",
     ),
-    "merge_attn_states_lse": ("reciprocal", "fast_math", "wide_accesses", "flat_grid"),
+    "merge_attn_states_lse": (
+        *("reciprocal", "fast_math", "one_path", "wide_accesses", "flat_grid"),
+    ),
     "silu_and_mul": ("row_grid", "fast_math", "wide_accesses"),
 }
 LAST = ("overlap_launches", "flush_exp")
@@ -209,7 +211,7 @@ def test_every_move_has_a_place_of_its_own_and_a_gain() -> None:
 FOR_GPUS = {
     *("row_grid", "full_grid", "flat_grid", "pack_rows", "single_turn", "store_early"),
     *("early_loads", "batch_loads", "cheap_division", "row_in_registers", "warp_rows"),
-    *("overlap_launches", "flush_exp", "trigger_early", "tune_block", "cache_hints"),
+    *("overlap_launches", "flush_exp", "trigger_early", "tune_block", "cache_hints", "one_path"),
 }
 
 

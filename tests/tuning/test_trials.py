@@ -16,9 +16,9 @@ from astra_tui.model.errors import UserError
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, plan_of
 from astra_tui.model.task import KernelTask
 from astra_tui.model.timing import Floor
-from astra_tui.model.tuning import LaunchWork, ThreadWork
+from astra_tui.model.tuning import LaunchWork, ThreadWork, TrialWork
 from astra_tui.playbook import Evidence, propose_all
-from astra_tui.playbook.space import Space, space_of
+from astra_tui.playbook.space import Space, space_of, unbounded
 
 WIDE_CODE = ThreadWork(instructions=100, moved_bytes=48, flying_bytes=32, barriers=0)
 FLOOR = Floor(launch_us=1.3, copy_us=20.0, compulsory_bytes=48 << 20)
@@ -105,10 +105,11 @@ def test_registers_are_bounded_so_that_more_blocks_run_at_once(
     found = combined_space(task)
     own = found.settings()[0]
     (name,) = (n for n in own if n.startswith("threads"))
-    sources = [
-        found.source({**own, "early_loads": 1, name: block, "resident_threads": resident})
+    settings = [
+        {**own, "early_loads": 1, name: block, "resident_threads": resident}
         for block in (128, 1024) for resident in (0, 1024)
     ]  # fmt: skip
+    sources = [found.source(s) for s in settings]
     assert [_bounds(s)[-1] for s in sources] == ["128", "128, 8", "1024", "1024"]
     trials = tuple(compile_trials(task, DEVICE_ATTRIBUTES, sources, lambda: compiler, 1))
     works = [trial.works["1024x4096"] for trial in trials]
@@ -118,6 +119,32 @@ def test_registers_are_bounded_so_that_more_blocks_run_at_once(
     assert works[2].identity == works[3].identity
     few, many = (launch.code for work in works[:2] for launch in work.launches)
     assert few.instructions <= many.instructions < 1.05 * few.instructions, "next to no spills"
+    assert unbounded(settings) == {1: 0, 3: 2}
+    floors = dict.fromkeys(("1024x4096", "256x4096"), FLOOR)
+    many_rows, few_rows = candidates_of(trials, floors, 132, unbounded(settings))
+    assert set(many_rows.predicted_us) == {0, 1, 2}
+    assert set(few_rows.predicted_us) == {0, 2}, "two rows of a multiprocessor fit without"
+
+
+def test_launch_bounds_that_add_no_blocks_are_not_tried() -> None:
+    """Where all blocks are resident without them, where they give more registers, and not where
+    the trial without them cannot be tried.
+    """
+
+    def trial(name: str, resident: int, *workloads: str) -> CompiledTrial:
+        launch = LaunchWork(WIDE_CODE, 132 * 8, 128, resident)
+        return CompiledTrial(works={w: TrialWork(f"{name} {w}", (launch,)) for w in workloads})
+
+    def tried(*residents: int) -> set[int]:
+        trials = [trial(str(n), resident, "w") for n, resident in enumerate(residents)]
+        (found,) = candidates_of(trials, {"w": FLOOR}, 132, {1: 0})
+        return set(found.predicted_us)
+
+    assert tried(7, 8) == {0, 1}
+    assert tried(8, 9) == tried(8, 7) == tried(7, 7) == {0}
+    assert tried(0, 8) == {1}, "no block fits without"
+    alone = [trial("0", 8), trial("1", 8, "w")]
+    assert set(candidates_of(alone, {"w": FLOOR}, 132, {1: 0})[0].predicted_us) == {1}
 
 
 def _bounds(text: str) -> list[str]:

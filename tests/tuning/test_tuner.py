@@ -111,6 +111,50 @@ def test_the_result_does_not_depend_on_how_many_gpus_there_are(
     assert one.gpu_seconds <= many.gpu_seconds
 
 
+@given(st.randoms(use_true_random=False), st.integers(0, 60), st.sampled_from((1, 3)))
+def test_what_is_measured_when_a_sweep_is_cut_makes_a_winner(
+    tasks: dict[str, KernelTask], draw: random.Random, measurements: int, gpus: int
+) -> None:
+    """Nothing before the first trial; else no trial serves a workload on which it is slower."""
+    task = tasks["silu_and_mul"]
+    workloads = task.workloads[:4]
+    device = Gpus(gpus, workloads, draw)
+    trials = [compiled(number, workloads) for number in range(RIVAL)]
+    left, sweeping = [measurements], list[asyncio.Task[Tuned]]()
+
+    async def measure(
+        workloads: Sequence[Workload], base: int, trials: Sequence[int], *, final: bool
+    ) -> TrialTimings:
+        if not left[0]:
+            sweeping[0].cancel()
+            return await asyncio.Future()
+        left[0] -= 1
+        return await device.measure(workloads, base, trials, final=final)
+
+    async def run() -> Tuned | None:
+        tuner = Tuner(task, FACTS, workloads, trials, WHERE, measure, at_once=gpus)
+        sweeping.append(asyncio.create_task(tuner.tune(0.4)))
+        await asyncio.wait(sweeping)
+        return tuner.so_far()
+
+    found = asyncio.run(run())
+    if found is None:
+        assert measurements <= 4 + 4 * gpus, "the source, and what a batch has that faults"
+        return
+    assert "of at most" in found.cut
+    assert found.timed
+    serves = {}
+    for w in workloads:
+        parts = (part.trial for part in found.portfolio.parts if part.serves(w.dims))
+        serves[w.name] = next(parts, found.portfolio.default)
+    own, us = (
+        {w: device.us(t, w) for w, t in of.items()} for of in (dict.fromkeys(serves, 0), serves)
+    )
+    assert all(us[w] <= own[w] for w in serves) or not found.portfolio.parts
+    assert sum(us.values()) <= sum(own.values())
+    assert found.finals or sweeping[0].cancelled()
+
+
 def test_a_failure_ends_all_that_was_begun(tasks: dict[str, KernelTask]) -> None:
     task = tasks["silu_and_mul"]
     workloads, left = task.workloads[:4], []

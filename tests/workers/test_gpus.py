@@ -15,7 +15,7 @@ from astra_tui.engine import lab as lab_module
 from astra_tui.engine.host import build_engine, open_session
 from astra_tui.engine.lab import Lab
 from astra_tui.engine.rerun import time_pair
-from astra_tui.engine.sweeping import tune
+from astra_tui.engine.sweeping import tuner_of
 from astra_tui.export import find_winner
 from astra_tui.gpu.gpu_process import Found
 from astra_tui.lab.requests import NamedSource
@@ -145,7 +145,8 @@ def test_a_sweep_on_two_gpus_finds_what_one_process_finds(
         space = space_of(text, Evidence(task, device=lab.device, arch=FACTS.arch))
         sources = space.sources()
         try:
-            tuned = await tune(lab, space, sources, task.workloads, share=0.3)
+            tuner = await tuner_of(lab, space, sources, task.workloads)
+            tuned = await tuner.tune(share=0.3)
         finally:
             lab.close()
         return tuned, sources[tuned.portfolio.default][0]["threads"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,17 +31,21 @@ if TYPE_CHECKING:
     from astra_tui.lab.tuning.portfolio import Part
     from astra_tui.lab.tuning.tuner import Tuned
     from astra_tui.model.task import KernelTask, Workload
+    from astra_tui.model.timing import Timing
+    from astra_tui.playbook.space import Space
     from astra_tui.present.document import Block
     from astra_tui.workers import Workers
 
 _SHARE = 0.1
+_NOT_TIMED = "the result was not timed against the source"
 
 
 @command(
     "sweep block sizes, packs and `tune` constants of a source on a GPU",
     "The source is checked first. A model of the device orders the trials, and a tenth of them is "
     "timed on each workload; what is best is timed again. Winners of single workloads are joined "
-    "by 'when' where they pay, and the result is checked and timed against the source.",
+    "by 'when' where they pay, and the result is checked and timed against the source. Ctrl-C cuts "
+    "the sweep: the best of what is measured by then is checked and written, a second one ends it.",
     argument("task", "TASK", "a task's name or folder"),
     argument("source", "SOURCE.cu", "the source to tune"),
     flag("--out", metavar="FILE", help="where the result goes (default: SOURCE-tuned.cu)"),
@@ -107,6 +111,8 @@ class _Tuning:
     options: Options
     code: ExitCode = ExitCode.OK
     """What the last check comes to."""
+    cut: str = ""
+    """What is left out since Ctrl-C was pressed."""
 
     async def carry_out(self) -> TuneAnswer | None:
         """Writes what is better, and passes its check; None for a source that does not pass."""
@@ -121,9 +127,8 @@ class _Tuning:
     async def _carried_out(self, lab: Lab) -> TuneAnswer | None:
         import asyncio
 
-        from astra_tui.engine.rerun import time_pair
-        from astra_tui.engine.sweeping import join, tune
-        from astra_tui.lab.requests import NamedSource, ReadGpu
+        from astra_tui.engine.sweeping import join
+        from astra_tui.lab.requests import ReadGpu
         from astra_tui.lab.tuning.tuner import OWN
         from astra_tui.playbook import Evidence
         from astra_tui.playbook.space import space_of
@@ -138,24 +143,74 @@ class _Tuning:
         if len(space.settings()) < 2:
             raise UserError("there is nothing to sweep", hint="declare 'tune NAME = VALUE in A, B'")
         sources = await asyncio.to_thread(space.sources)
-        share, told = self.options.share, plain.note
-        try:
-            tuned = await tune(lab, space, sources, self.workloads, share, told=told)
-        except UserError as error:
-            raise KernelFailed(f"the measurement failed: {error.describe()}") from None
-        timing = None
+        tuned, out, timing = await self._swept(lab, space, sources), "", None
         for found in tuned.portfolio.to_try(OWN):
             made = join(self.task, sources, found)
-            if await self._passes(lab, self.out, made):
-                base, candidate = NamedSource(text, file.name), NamedSource(made, self.out.name)
-                names = tuple(w.name for w in self.workloads)
-                timing = await time_pair(lab, base, candidate, names)
+            if await self._to_its_end(self._passes(lab, self.out, made)):
+                timing = None if self.cut else await self._timed(lab, made)
                 self.out.write_text(made, encoding="utf-8")
-                tuned = dataclasses.replace(tuned, portfolio=found)
+                out, tuned = str(self.out), dataclasses.replace(tuned, portfolio=found)
                 break
-        out = str(self.out) if timing is not None else ""
         answer = _answer(self.task, environment, [s for s, _ in sources], tuned)
-        return replace(answer, exit_code=int(self.code), out=out, timing=timing)
+        code = ExitCode.INTERRUPTED if self.cut else self.code
+        return replace(answer, exit_code=int(code), out=out, timing=timing, cut=self.cut)
+
+    async def _swept(
+        self, lab: Lab, space: Space, sources: Sequence[tuple[Mapping[str, int], str]]
+    ) -> Tuned:
+        """What the sweep finds, or what there is of it at a Ctrl-C. Raises KernelFailed."""
+        import asyncio
+
+        from astra_tui.engine.sweeping import tuner_of
+
+        try:
+            tuner = await tuner_of(lab, space, sources, self.workloads, told=plain.note)
+            try:
+                return await tuner.tune(self.options.share)
+            except asyncio.CancelledError:
+                found = tuner.so_far()
+                if found is None:
+                    raise
+                self._interrupted(f"the sweep was cut: {found.cut}")
+                return found
+        except UserError as error:
+            raise KernelFailed(f"the measurement failed: {error.describe()}") from None
+
+    async def _timed(self, lab: Lab, made: str) -> Timing | None:
+        """The result against the source; None where Ctrl-C came first."""
+        import asyncio
+
+        from astra_tui.engine.rerun import time_pair
+        from astra_tui.lab.requests import NamedSource
+
+        file, text = self.source
+        base, candidate = NamedSource(text, file.name), NamedSource(made, self.out.name)
+        try:
+            return await time_pair(lab, base, candidate, tuple(w.name for w in self.workloads))
+        except asyncio.CancelledError:
+            self._interrupted(_NOT_TIMED)
+            return None
+
+    async def _to_its_end(self, work: Coroutine[None, None, bool]) -> bool:
+        """What some work comes to, also where Ctrl-C is pressed meanwhile."""
+        import asyncio
+
+        task = asyncio.create_task(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._interrupted(_NOT_TIMED)
+            return await task
+
+    def _interrupted(self, cut: str) -> None:
+        """Continues after the first Ctrl-C; a second one ends the command."""
+        import asyncio
+
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        self.cut = cut
+        plain.note(cut)
 
     async def _passes(self, lab: Lab, file: Path, text: str) -> bool:
         from astra_tui.engine.rerun import check
@@ -215,9 +270,11 @@ def _blocks(answer: TuneAnswer, names: tuple[str, str]) -> list[Block]:
     rows |= {f"when {p.condition}": f"{_words(p.settings)}; {p.gains}" for p in answer.parts}
     rows |= {"otherwise" if answer.parts else "everywhere": _words(answer.default)}
     rows |= {f"not kept: {settings}": why for settings, why in answer.dropped.items()}
-    nothing = "what was found does not pass its check"
-    if answer.exit_code == ExitCode.OK:
-        nothing = "no trial is better than the source"
+    nothing = {
+        ExitCode.OK: "no trial is better than the source",
+        ExitCode.INTERRUPTED: "nothing better that passes its check is known yet",
+    }.get(ExitCode(answer.exit_code), "what was found does not pass its check")
+    rows |= {"interrupted": answer.cut} if answer.cut else {}
     rows |= {"written to": answer.out or f"nothing: {nothing}"}
     blocks: list[Block] = [fields(rows)]
     if answer.timing is not None:

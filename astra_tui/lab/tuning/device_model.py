@@ -46,8 +46,7 @@ def _launch_us(work: LaunchWork, floor: Floor, share: float, multiprocessors: in
     of_thread = moved / (work.blocks * work.threads)
     code = work.code
     turns = max(1.0, of_thread / code.moved_bytes) if code.moved_bytes else 1.0
-    busiest = -(-work.blocks // multiprocessors)  # Blocks of the multiprocessor that has most.
-    at_once = min(work.resident, busiest)
+    busiest, at_once = work.busiest(multiprocessors), work.at_once(multiprocessors)
     waves = busiest / at_once
     flying = at_once * work.threads * min(code.flying_bytes, of_thread) or 1.0
     rate = min(SM_BYTES_PER_US / min(code.spread, 2), flying / MEMORY_LATENCY_US)

@@ -51,7 +51,9 @@ class Times(Protocol):
 
 @dataclass(frozen=True)
 class Candidates:
-    """What there is to try on one workload: trials that do the same are one."""
+    """What there is to try on one workload: trials that do the same are one, and launch bounds that
+    add no blocks are left out.
+    """
 
     workload: str
     predicted_us: Mapping[int, float]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from math import prod
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -87,15 +88,24 @@ def _works(
 
 
 def candidates_of(
-    trials: Sequence[CompiledTrial], floors: Mapping[str, Floor], multiprocessors: int
+    trials: Sequence[CompiledTrial],
+    floors: Mapping[str, Floor],
+    multiprocessors: int,
+    unbounded: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[Candidates, ...]:
-    """What there is to try on each workload with a floor, the first of those that do the same."""
+    """What there is to try on each workload with a floor, the first of those that do the same.
+
+    `unbounded` has, by trial whose launch bounds ask for blocks, the one without them: fewer
+    registers can only pay on workloads of which more blocks run at once by that.
+    """
     found = []
     for workload in floors:
         of_trial = {n: t.works[workload] for n, t in enumerate(trials) if workload in t.works}
         first: dict[str, int] = {}
         for trial, work in of_trial.items():
-            first.setdefault(work.identity, trial)
+            other = of_trial.get(unbounded.get(trial, trial), work)
+            if other is work or _adds_blocks(work, other, multiprocessors):
+                first.setdefault(work.identity, trial)
         predicted = {
             trial: predicted_us(of_trial[trial].launches, floors[workload], multiprocessors)
             for trial in first.values()
@@ -103,6 +113,12 @@ def candidates_of(
         launchable = {t: us for t, us in predicted.items() if us < float("inf")}
         found.append(Candidates(workload, launchable))
     return tuple(found)
+
+
+def _adds_blocks(work: TrialWork, other: TrialWork, multiprocessors: int) -> bool:
+    """Whether more blocks of some launch run at once than of the other's."""
+    pairs = zip(work.launches, other.launches, strict=True)
+    return any(a.at_once(multiprocessors) > b.at_once(multiprocessors) for a, b in pairs)
 
 
 class _Codes:

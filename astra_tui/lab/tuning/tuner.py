@@ -55,6 +55,8 @@ class Tuned:
     """From before the first of them to after the last."""
     gpus: tuple[str, ...]
     """UUIDs of those that timed them."""
+    cut: str = ""
+    """Of a sweep that did not come to its end: how far it was."""
 
     @property
     def trials(self) -> int:
@@ -65,6 +67,16 @@ class Tuned:
     def timed(self) -> int:
         """How many of them were measured."""
         return sum(s.tried for s in self.searched)
+
+
+@dataclass
+class _Known:
+    """What a sweep knows until now."""
+
+    search: Search | None = None
+    times: Times = field(default_factory=Times)
+    finals: Gains = field(default_factory=dict)
+    begun: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,9 @@ class Tuner:
     at_once: int = 1
     told: Callable[[str], None] = lambda _: None
     """Hears in words how far it is."""
+    unbounded: Mapping[int, int] = field(default_factory=dict)
+    """By trial whose launch bounds ask for blocks the one without them."""
+    _known: _Known = field(default_factory=_Known)
     _timings: list[TrialTimings] = field(default_factory=list)
     _begun: set[asyncio.Task[Any]] = field(default_factory=set)
 
@@ -105,36 +120,74 @@ class Tuner:
         finally:
             await asyncio.gather(*self._begun, return_exceptions=True)
 
+    def so_far(self) -> Tuned | None:
+        """What the trials that are measured until now come to, by their first times where they have
+        no others; None before the first of them.
+        """
+        search, finals = self._known.search, self._known.finals
+        if search is None or not any(one.tried for one in search.found):
+            return None
+        gains = finals or self._first_gains()
+        default = best_on_average(gains, OWN, self._weights)
+        found = portfolio(default, self._sizes, _over(gains, default))
+        again = max(0, len(finals) - 1) or "none"
+        return self._tuned(search.found, finals, found, f"{search.progress}, {again} of them again")
+
     async def _tune(self, share: float) -> Tuned:
-        begun = time.monotonic()
+        self._known.begun = time.monotonic()
         itself = (await self._spread(OWN, [OWN], final=False))[OWN]
         floors = {w: timing.floor for w, timing in itself.items() if timing.floor is not None}
-        candidates = candidates_of(self.trials, floors, self.facts.attributes["sm_count"])
+        multiprocessors = self.facts.attributes["sm_count"]
+        candidates = candidates_of(self.trials, floors, multiprocessors, self.unbounded)
         count = sum(len(c.predicted_us) for c in candidates)
         self.told(
             f"{len(self.trials)} sources, {count} different trials on "
             f"{len(self.workloads)} workloads"
         )
-        searched = await self._searched(Search(candidates, self.where, share))
+        self._known.search = Search(candidates, self.where, share)
+        searched = await self._searched(self._known.search)
         chosen = tuple(dict.fromkeys((OWN, *finalists(searched), *self._rivals)))
-        finals = await self._gains(OWN, chosen)
-        default = best_on_average(finals, OWN, {w.name: w.weight for w in self.workloads})
+        finals = self._known.finals = await self._gains(OWN, chosen)
+        default = best_on_average(finals, OWN, self._weights)
         self.told(f"{len(chosen) - 1} measured again")
         may_pay = [t for t in chosen if t == default or _may_pay(finals[t], finals[default])]
         gains = finals if default == OWN else await self._gains(default, may_pay)
-        sizes = {w.name: w.dims for w in self.workloads}
-        found = portfolio(default, sizes, gains)
-        parts = await self._all(self._refined(default, part, sizes) for part in found.parts)
+        found = portfolio(default, self._sizes, gains)
+        parts = await self._all(self._refined(default, part, self._sizes) for part in found.parts)
         await asyncio.gather(*self._begun)  # Also what was measured ahead for nothing.
+        return self._tuned(searched, finals, Portfolio(default, tuple(parts), found.dropped))
+
+    def _tuned(
+        self, searched: tuple[Searched, ...], finals: Gains, found: Portfolio, cut: str = ""
+    ) -> Tuned:
+        gpu_seconds = sum(one.seconds for one in self._timings)
+        seconds = time.monotonic() - self._known.begun
         uuids = sorted({t.uuid for one in self._timings for t in one.timings})
-        return Tuned(
-            searched, finals, Portfolio(default, tuple(parts), found.dropped),
-            sum(one.seconds for one in self._timings), time.monotonic() - begun, tuple(uuids),
-        )  # fmt: skip
+        return Tuned(searched, finals, found, gpu_seconds, seconds, tuple(uuids), cut)
+
+    @property
+    def _sizes(self) -> dict[str, Dims]:
+        return {w.name: w.dims for w in self.workloads}
+
+    @property
+    def _weights(self) -> dict[str, float]:
+        return {w.name: w.weight for w in self.workloads}
+
+    def _first_gains(self) -> Gains:
+        """First times of all trials that have one, against the source itself."""
+        found: dict[int, dict[str, Gain]] = {}
+        for workload, times in self._known.times.found.items():
+            for trial, of in times.items():
+                found.setdefault(trial, {})[workload] = of
+        return {**found, OWN: self._itself(OWN)}
+
+    def _itself(self, trial: int) -> dict[str, Gain]:
+        """A trial's gains over itself."""
+        return {w.name: TrialTime(trial, 1.0, 1.0, 1.0, 1.0) for w in self.workloads}
 
     async def _searched(self, search: Search) -> tuple[Searched, ...]:
         """What a search finds; GPUs that are free measure what will probably be asked next."""
-        times, named = Times(), {w.name: w for w in self.workloads}
+        times, named = self._known.times, {w.name: w for w in self.workloads}
         asked: dict[tuple[str, int], asyncio.Task[dict[int, WorkloadTiming | str]]] = {}
 
         def begin(batch: Batch) -> None:
@@ -203,7 +256,7 @@ class Tuner:
         others = [t for t in trials if t != base]
         timed = await self._spread(base, others, final=True) if others else {}
         return {
-            base: {w.name: TrialTime(base, 1.0, 1.0, 1.0, 1.0) for w in self.workloads},
+            base: self._itself(base),
             **{
                 trial: {name: trial_time(trial, w, w.cold.base_us) for name, w in of.items()}
                 for trial, of in timed.items()
@@ -232,3 +285,22 @@ def _may_pay(gains: Mapping[str, Gain], over: Mapping[str, Gain]) -> bool:
         gains[name].valid and gains[name].high > gain.low * (1 + MIN_DIFFERENCE)
         for name, gain in over.items()
     )
+
+
+def _over(gains: Gains, default: int) -> Gains:
+    """Gains over a trial that has been timed everywhere, from those that it shares a base with."""
+    base = gains[default]
+    return {
+        trial: {
+            name: TrialTime(
+                trial,
+                1.0,
+                gain.speedup / base[name].speedup,
+                gain.low / base[name].high,
+                gain.high / base[name].low,
+            )
+            for name, gain in of.items()
+            if gain.valid
+        }
+        for trial, of in gains.items()
+    }

@@ -13,6 +13,7 @@ from astra_tui.playbook.moves.flush_exp import FlushExp
 from astra_tui.playbook.moves.full_grid import FullGrid
 from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.keep_row import KeepRow
+from astra_tui.playbook.moves.one_path import OnePath
 from astra_tui.playbook.moves.online_softmax import OnlineSoftmax
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
 from astra_tui.playbook.moves.pack_rows import PackRows
@@ -40,6 +41,7 @@ def all_moves() -> tuple[Move, ...]:
         HoistInvariants(),
         Reciprocal(),
         FastMath(),
+        OnePath(),
         RowGrid(),
         FitBlock(),
         FullGrid(),
@@ -66,6 +68,7 @@ BY_TIME = (
     "reciprocal",
     "fast_math",
     "online_softmax",
+    "one_path",
     "wide_accesses",
     "flat_grid",
     "cheap_division",

@@ -12,8 +12,8 @@ from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Prop
 from astra_tui.playbook.kernel_text import KernelText
 
 STEPS = (
-    *("row_grid", "full_grid", "reciprocal", "fast_math", "wide_accesses", "flat_grid"),
-    "cheap_division",
+    *("row_grid", "full_grid", "reciprocal", "fast_math", "one_path", "wide_accesses"),
+    *("flat_grid", "cheap_division"),
     *("pack_rows", "shuffle_reduction", "fit_block", "keep_row", "row_in_registers"),
     *("overlap_launches", "flush_exp"),
 )
