@@ -58,6 +58,10 @@ def resolve(
 
     `unchanged` tells, lane by lane, whether a store writes what is there already.
     """
+    if space == "shared" and not addresses.ndim:
+        places = _one_place_a_block(group, spec, int(addresses & _OFFSET_MASK))
+        if places is not None:
+            return _shared_at(group, spec, places, None, unchanged)
     addresses = spread(addresses, group.n)
     if space == _ANY:
         space = _only_space(addresses)
@@ -238,11 +242,30 @@ def _shared(
     of_cluster: bool,
     unchanged: Callable[[Target], Any] | None,
 ) -> Target:
-    chunk, launch = group.chunk, group.chunk.launch
     local, peers = shared_places(group, spec, addresses, of_cluster)
     places = Places.of(
-        local + (group.shared_base if peers is None else peers * launch.shared.stride)
+        local + (group.shared_base if peers is None else peers * group.chunk.launch.shared.stride)
     )
+    return _shared_at(group, spec, places, peers, unchanged)
+
+
+def _one_place_a_block(group: Group, spec: AccessSpec, local: int) -> Places | None:
+    """Where lanes access their blocks' shared memory that all have one address; None where that is
+    a fault.
+    """
+    if local % spec.size or not group.chunk.launch.shared.holds(local, spec.size):
+        return None
+    return group.shared_places(local)
+
+
+def _shared_at(
+    group: Group,
+    spec: AccessSpec,
+    places: Places,
+    peers: Any,
+    unchanged: Callable[[Target], Any] | None,
+) -> Target:
+    chunk, launch = group.chunk, group.chunk.launch
     target = Target(chunk.shared_views, places, "shared")
     if launch.checked:
         if peers is not None and not spec.in_bulk:

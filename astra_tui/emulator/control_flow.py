@@ -9,6 +9,7 @@ from astra_tui.model.dominators import immediate_dominators, reverse_postorder
 
 CONTROL = frozenset({Flow.BRANCH, Flow.TABLE, Flow.EXIT})
 """The flows of steps that may send threads elsewhere."""
+_LONGEST_ASIDE = 64
 
 
 class ControlFlow:
@@ -92,3 +93,24 @@ def _bits(slots: Iterable[int]) -> int:
 def predicate_of(step: Step) -> frozenset[int]:
     """The slot of a step's predicate, if it has one."""
     return frozenset((step.predicate,)) if step.predicate >= 0 else NO_SLOTS
+
+
+def aside_ends(steps: tuple[Step, ...]) -> list[int]:
+    """For each branch that skips steps which only compute, where it leads; 0 for any other step."""
+    return [_aside_end(steps, index) for index in range(len(steps))]
+
+
+def _aside_end(steps: tuple[Step, ...], index: int) -> int:
+    branch = steps[index]
+    if branch.flow is not Flow.BRANCH or branch.predicate < 0:
+        return 0
+    if not index + 1 < branch.target <= index + _LONGEST_ASIDE:
+        return 0
+    skipped = range(index + 1, branch.target)
+    return branch.target if all(_stays(steps[i], i, branch.target) for i in skipped) else 0
+
+
+def _stays(step: Step, index: int, end: int) -> bool:
+    if step.flow is Flow.BRANCH:
+        return index < step.target <= end
+    return step.flow is Flow.NEXT and step.computes

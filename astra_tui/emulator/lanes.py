@@ -20,9 +20,15 @@ from astra_tui.emulator.launch import Launch
 from astra_tui.emulator.mbarriers import Barriers
 from astra_tui.emulator.memory import views_of
 from astra_tui.emulator.operands import GLOBAL_BASE
-from astra_tui.emulator.places import Places
+from astra_tui.emulator.places import Places, Rows
 from astra_tui.emulator.races import AccessHistory, Accessors, Known, LateLoad, PartOfWarp
-from astra_tui.emulator.registers import GroupRegisters, HomeRegisters
+from astra_tui.emulator.registers import (
+    GroupRegisters,
+    HomeRegisters,
+    MaskedRegisters,
+    Registers,
+    Selection,
+)
 from astra_tui.emulator.step import AccessSpec, Step
 from astra_tui.model.findings import Finding, FindingKind
 from astra_tui.model.occupancy import WARP
@@ -117,7 +123,7 @@ class Chunk:
             else None
         )
         """What orders accesses; None where barriers of blocks and warps alone do."""
-        self.everyone = Group(self, self.lanes, self.registers)
+        self.everyone = Group(self, Selection.rising(self.lanes, self.width), self.registers)
 
     @cached_property
     def shared(self) -> Any:
@@ -227,17 +233,16 @@ class Chunk:
         live = self.live_bits[group.warps] if not is_full(mask) else None
         whole = live is None or np.broadcast_to((mask & live) == live, (group.n,))
         if whole is True or whole.all():
-            lanes = slice(None) if group.everyone else group.lanes
+            met = group.selection
         else:
-            lanes = group.lanes[whole]
+            met = Selection(group.lanes[whole])
             if self.partly is None:
                 self.partly = Meetings(self.warp)
             some = np.flatnonzero(~whole)
             masks = np.broadcast_to(mask, (group.n,))[some]
             self.partly.note(group.lanes[some], masks, launch.time, synchronises)
-        self.exchange[lanes] = launch.time
-        if synchronises:
-            self.sync[lanes] = launch.time
+        for times in (self.exchange, self.sync)[: 1 + synchronises]:
+            met.put(times, launch.time)
 
     def oldest_epochs(self) -> Any:
         """By block, the fewest barriers that one of its threads has passed."""
@@ -349,9 +354,10 @@ class _PartOfWarp:
 class Group:
     """Lanes that run together. `lanes` are positions in the chunk, in order."""
 
-    def __init__(self, chunk: Chunk, lanes: Any, registers: Any):
+    def __init__(self, chunk: Chunk, selection: Selection, registers: Any):
         self.chunk = chunk
-        self.lanes = lanes
+        self.selection = selection
+        self.lanes = lanes = selection.positions
         self.registers = registers
         self.n = len(lanes)
         self.everyone = self.n == chunk.width
@@ -361,12 +367,13 @@ class Group:
         """The group of some lanes, with registers of its own until they are flushed."""
         if len(lanes) == chunk.width:
             return chunk.everyone
-        return cls(chunk, lanes, GroupRegisters(chunk.registers, chunk.width, lanes))
+        selection = Selection.rising(lanes, chunk.width)
+        return cls(chunk, selection, GroupRegisters(chunk.registers, chunk.width, selection))
 
     def part(self, positions: Any) -> Group:
         """The lanes at some positions of this group, whose registers are this group's."""
-        registers = GroupRegisters(self.registers, self.n, positions)
-        return Group(self.chunk, self.lanes[positions], registers)
+        registers = GroupRegisters(self.registers, self.n, Selection(positions))
+        return Group(self.chunk, Selection(self.lanes[positions]), registers)
 
     def repeated(self, positions: Any) -> Group:
         """The lanes at some positions, each as often as it is named."""
@@ -382,18 +389,29 @@ class Group:
             needed = -1 if next_step < 0 else self.chunk.launch.program.needed[next_step]
             self.registers.flush(needed)
 
+    def run_masked(self, step: Step, which: Any, registers: Registers) -> None:
+        """Runs a step that only computes for the lanes of a mask; `registers` are this group's."""
+        masked = MaskedRegisters(registers, which)
+        step.run(masked, self)  # type: ignore[misc]
+        masked.flush()
+
     def _of_lanes(self, values: Any) -> Any:
-        return values if self.everyone else values[self.lanes]
+        return values if self.everyone else self.selection.of(values)
 
     @cached_property
     def warps(self) -> Any:
         """The warp of each lane."""
         return self._of_lanes(self.chunk.warp)
 
-    @property
+    @cached_property
     def epoch(self) -> Any:
         """How many barriers each lane has passed; of all lanes, the chunk's own table."""
         return self._of_lanes(self.chunk.epoch)
+
+    def pass_barrier(self) -> None:
+        """These lanes have passed one more barrier."""
+        self.selection.put(self.chunk.epoch, self.epoch + 1)
+        del self.epoch
 
     @cached_property
     def lanes_in_warp(self) -> Any:
@@ -416,6 +434,15 @@ class Group:
         return self.block_slots * self.chunk.launch.shared.stride
 
     @cached_property
+    def _shared_rows(self) -> Rows | None:
+        return Rows.of(self.shared_base)
+
+    def shared_places(self, local: int) -> Places:
+        """One place in the shared memory of each lane's block."""
+        rows = self._shared_rows
+        return Places(self.shared_base + local, rows and Rows(rows.first + local, rows.shape))
+
+    @cached_property
     def whole_warps(self) -> bool:
         """Whether the group consists of full warps of 32 lanes in order."""
         if self.n % WARP:
@@ -434,6 +461,14 @@ class Group:
             return self.n // WARP
         warps = self.warps
         return int(np.count_nonzero(warps[1:] != warps[:-1])) + 1
+
+    def counts(self, which: Any) -> tuple[int, int]:
+        """How many lanes a mask names, and of how many warps."""
+        lanes = int(np.count_nonzero(which))
+        if self.whole_warps:
+            return lanes, int(np.count_nonzero(np.packbits(which).view(np.uint32)))
+        warps = self.warps[which]
+        return lanes, int(np.count_nonzero(warps[1:] != warps[:-1])) + (lanes > 0)
 
     @cached_property
     def present_bits(self) -> Any:
@@ -502,7 +537,7 @@ class Group:
         in_order = self.whole_warps and not chunk.epochs_split
         epoch = epoch.copy() if self.everyone else epoch
         parts = places, spec, self._shared_threads, epoch, self.block_slots
-        return LateLoad(*parts, chunk.launch.time, in_order)
+        return LateLoad(*parts, chunk.launch.time, in_order).brief()
 
     def _known(self, space: str, per_lane: int) -> Known:
         """What the lanes that access memory know of other threads, by clocks."""

@@ -450,12 +450,15 @@ class SharedMemory:
         self._begins = np.array([a[0] for a in self.arrays], np.int64)
         self._ends = np.array([a[1] for a in self.arrays], np.int64)
 
+    def holds(self, offset: int, size: int) -> bool:
+        """Whether one array holds some bytes."""
+        return any(begin <= offset and offset + size <= end for begin, end, _ in self.arrays)
+
     def require_inside(self, offsets: Any, size: int, what: str) -> None:
         """Raises Fault when a lane leaves every array. `offsets` are relative to the block."""
         low, high = int(offsets.min()), int(offsets.max())
-        for begin, end, _ in self.arrays:
-            if begin <= low and high + size <= end:
-                return
+        if self.holds(low, high - low + size):
+            return
         if not self.arrays:
             outside = np.ones(len(offsets), np.bool_)
         else:

@@ -61,6 +61,24 @@ def _to_odd_f32(value: Array) -> Array:
     return np.where(inexact, bits | np.uint32(1), bits).view(np.float32)
 
 
+def all_bits(which: Array, size: int) -> Array:
+    """Unsigned integers of `size` bytes with all bits set where a mask is, and none elsewhere."""
+    if size == 1:
+        return np.negative(which.view(np.uint8))
+    return np.negative(which.astype(f"u{size}"))
+
+
+def blend(bits: Array, first: Array, second: Array) -> Array:
+    """The first value where `all_bits` has bits, else the second; both of one type.
+
+    As `np.where`, whose time depends on how the mask varies.
+    """
+    mine, others = first.view(bits.dtype), second.view(bits.dtype)
+    mixed = (mine ^ others) & bits
+    mixed ^= others
+    return mixed.view(first.dtype)
+
+
 def flush(value: Array) -> Array:
     """Subnormal float32 values to zero of the same sign (`.ftz`)."""
     small = np.abs(value) < _F32_MIN_NORMAL

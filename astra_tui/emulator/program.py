@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_tui.emulator.control_flow import needed_slots
+from astra_tui.emulator.control_flow import aside_ends, needed_slots
 from astra_tui.emulator.data_dependence import Dependence
 from astra_tui.emulator.ptx.module import (
     Function,
@@ -59,6 +59,11 @@ class Program:
     def register_bytes(self) -> int:
         """Bytes of all registers of a thread, if none ever shares its place with another."""
         return sum(dtype.itemsize for dtype in self.slot_dtypes)
+
+    @cached_property
+    def asides(self) -> list[int]:
+        """See `aside_ends`."""
+        return aside_ends(self.steps)
 
     @cached_property
     def needed(self) -> list[int]:

@@ -13,7 +13,7 @@ enough to answer, for any writer, whether someone else has read with nothing in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -44,15 +44,16 @@ class Accessors(NamedTuple):
 
     thread: Any
     epoch: Any
-    time: int
+    time: Any
     sync: Any
     exchange: Any
     partly: PartOfWarp | None = None
     """What parts of warps have done on their own; None where they never have."""
     fences: Any = None
     """How many fences each thread has made; None where nothing orders blocks."""
-    step: int = 0
-    """The step of the program that makes the access."""
+    step: Any = 0
+    """The step of the program that makes the access; as with `time`, one or, where loads are noted
+    together, one an entry."""
     awaited: Awaited | None = None
     """None where any exchange of values orders what is written after it."""
     known: Known | None = None
@@ -122,6 +123,41 @@ class LateLoad(NamedTuple):
     time: int
     in_order: bool
     """Whether it may touch stretches."""
+
+    def brief(self) -> LateLoad:
+        """A load that leaves the same in the table, where two warps or more in turn read one place:
+        by the lane that stays there, another one of its warp, and one of another warp.
+        """
+        if not self.in_order:
+            return self
+        offsets, epoch = self.places.offsets, self.epoch
+        other = np.flatnonzero((offsets[1:] != offsets[:-1]) | (epoch[1:] != epoch[:-1])) + 1
+        first, end = np.append(0, other), np.append(other, len(offsets))
+        if int((end - first).min()) < 2 << _WARP_BITS or (first % (1 << _WARP_BITS)).any():
+            return self
+        kept = np.stack([first, end - 2, end - 1], axis=1).reshape(-1)
+        return self.of(kept)._replace(in_order=False)
+
+    def of(self, lanes: Any) -> LateLoad:
+        """The load by some of its lanes."""
+        places = Places.of(self.places.offsets[lanes])
+        thread, epoch, block = self.thread[lanes], self.epoch[lanes], self.block[lanes]
+        return self._replace(places=places, thread=thread, epoch=epoch, block=block)
+
+
+def _since(loads: list[LateLoad], epochs: Any) -> Iterator[LateLoad]:
+    """Of loads those, or the parts of those, by threads whose blocks are still at their epochs;
+    `epochs` are the blocks'.
+    """
+    still: Any = None
+    epoch = block = None
+    for load in loads:
+        if load.epoch is not epoch or load.block is not block:  # Loads of one group share them.
+            epoch, block = load.epoch, load.block
+            still = epoch >= epochs[block]
+            count = np.count_nonzero(still)
+        if count:
+            yield load if count == len(still) else load.of(still)
 
 
 OldestEpochs = Callable[[], Any]
@@ -216,9 +252,37 @@ class AccessHistory:
         if not self._late:
             return
         late, self._late, epochs = self._late, [], oldest()
-        for load in late:
-            if (load.epoch >= epochs[load.block]).any():
+        together: list[LateLoad] = []
+        for load in _since(late, epochs):
+            if not load.in_order and load.places.are_apart(load.spec.size):
+                together.append(load)
+                continue
+            self._note_together(together)
+            self._note_late(load)
+            together = []
+        self._note_together(together)
+
+    def _note_together(self, loads: list[LateLoad]) -> None:
+        """Notes loads, at once where they have no word in common."""
+        bits = self.stretches.granule_bits
+        each = [load.places.pieces(load.spec.size, bits) for load in loads]
+        arrays = [words.array for words in each]
+        if len(loads) < 2 or len(np.unique(together := np.concatenate(arrays))) < len(together):
+            for load in loads:
                 self._note_late(load)
+            return
+        words = Places(together << bits, None).pieces(1 << bits, bits)
+        thread, epoch = (
+            np.concatenate([v.repeat(w.per_lane) for v, w in zip(values, each, strict=True)])
+            for values in ([load.thread for load in loads], [load.epoch for load in loads])
+        )
+        sizes = [len(array) for array in arrays]
+        time, step = (
+            np.repeat(values, sizes)
+            for values in ([load.time for load in loads], [load.spec.index for load in loads])
+        )
+        self.stretches.turn_into_words(words, self)
+        self._record_readers(words, Accessors(thread, epoch, time, 0, 0, step=step))
 
     def _note_late(self, load: LateLoad) -> None:
         parts = load.places, load.spec, load.thread, load.epoch, load.time

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from astra_tui.emulator.asides import Aside, is_cheap
 from astra_tui.emulator.faults import EmulationStopped, Fault
 from astra_tui.emulator.grid_dependency import share_waits
 from astra_tui.emulator.lanes import FULL_MASK, Chunk, Group, is_full
@@ -17,6 +18,9 @@ from astra_tui.model.findings import FindingKind
 
 _FAR = 1 << 60
 _DENIALS = 2
+_KEPT_SPLITS = 64
+_APART = 12
+"""Steps that cost as much as taking lanes apart for one."""
 _UNREAD = (
     "a bulk copy from shared memory that the block may leave before it is read: "
     "cp.async.bulk.wait_group.read before the kernel ends"
@@ -26,6 +30,14 @@ _UNWAITED = (
 )
 
 
+class _Split(NamedTuple):
+    """Lanes, and the two parts that a branch has made of them."""
+
+    lanes: Any
+    first: Any
+    second: Any
+
+
 class Scheduler:
     """Runs one chunk of blocks to its end."""
 
@@ -33,6 +45,7 @@ class Scheduler:
         self.chunk = chunk
         self.launch = chunk.launch
         self.steps = chunk.launch.program.steps
+        self.asides = chunk.launch.program.asides
         self.ready: dict[int, list[Any]] = {0: [chunk.lanes]}
         self.at_barrier: dict[int, list[Any]] = {}
         self.at_warp_step: dict[int, Any] = {}
@@ -42,6 +55,8 @@ class Scheduler:
         """Lanes that have asked in vain for a phase of a barrier in memory, and ask again."""
         self.in_vain = np.zeros(0, np.bool_)
         """Which lanes have asked in vain since they last had not."""
+        self.splits: dict[frozenset[int], _Split] = {}
+        """By the identities of its parts, what may come together again as it was."""
         self.denied: tuple[int, int] = (0, 0)
         """How often no lane could run but those that ask, and what had happened by then."""
 
@@ -64,6 +79,8 @@ class Scheduler:
             return pieces[0]
         if sum(map(len, pieces)) == self.chunk.width:
             return self.chunk.lanes
+        if len(pieces) == 2 and (split := self.splits.pop(frozenset(map(id, pieces)), None)):
+            return split.lanes
         return self.chunk.in_order(pieces)
 
     def _make_ready(self, index: int, lanes: Any) -> None:
@@ -101,7 +118,7 @@ class Scheduler:
                         self._run_predicated(step, group)
                     index += 1
                     continue
-                following = self._flow(step, index, group)
+                following = self._flow(step, index, group, stop)
                 if following < 0:
                     return
                 index = following
@@ -126,6 +143,9 @@ class Scheduler:
         if condition is True:
             step.run(group.registers, group)
         elif condition is not False:
+            if step.computes and is_cheap(condition, _APART):
+                group.run_masked(step, condition, group.registers)
+                return
             part = group.part(np.flatnonzero(condition))
             try:
                 step.run(part.registers, part)
@@ -135,7 +155,7 @@ class Scheduler:
 
     # -- where control goes ----------------------------------------------------------------------
 
-    def _flow(self, step: Step, index: int, group: Group) -> int:
+    def _flow(self, step: Step, index: int, group: Group, stop: int) -> int:
         """The next instruction for the whole group, or -1 when its lanes were sent elsewhere."""
         condition = True if step.predicate < 0 else self._condition(step, group)
         if condition is False:
@@ -156,15 +176,38 @@ class Scheduler:
                 step.run(group.registers, group)  # type: ignore[misc]
                 self._order(step, group)
                 return index + 1
+        elif step.flow is Flow.BRANCH and self._run_aside(index, group, ~condition, stop):
+            return step.target
         group.flush(index)
         lanes = group.lanes
         if step.flow is Flow.POLL and condition is True:  # Some wait, the others have been sent.
             return -1
         if condition is not True:
-            self._make_ready(index + 1, lanes[~condition])
-            lanes = lanes[condition]
+            lanes, others = self._split(lanes, condition)
+            self._make_ready(index + 1, others)
         self._send(step, index, lanes)
         return -1
+
+    def _split(self, lanes: Any, condition: Any) -> tuple[Any, Any]:
+        """The lanes for which a condition holds, and the others."""
+        split = _Split(lanes, lanes[condition], lanes[~condition])
+        if len(self.splits) >= _KEPT_SPLITS:
+            self.splits.clear()
+        self.splits[frozenset((id(split.first), id(split.second)))] = split
+        return split.first, split.second
+
+    def _run_aside(self, index: int, group: Group, running: Any, stop: int) -> bool:
+        """Runs the steps that a branch skips where some lanes take them; False where they have to
+        be taken apart.
+        """
+        end = self.asides[index]
+        if not 0 < end <= stop or self.chunk.marks or not is_cheap(running, end - index - 1):
+            return False
+        aside = Aside(group, index, running)
+        if not aside.is_affordable():
+            return False
+        aside.run()
+        return True
 
     def _send(self, step: Step, index: int, lanes: Any) -> None:
         match step.flow:
@@ -281,7 +324,7 @@ class Scheduler:
 
     def _pass_barrier(self, step: Step, group: Group) -> None:
         chunk = self.chunk
-        chunk.epoch[group.lanes] += 1
+        group.pass_barrier()
         if not group.whole_warps:
             chunk.epochs_split = True
         if step.run is not None:

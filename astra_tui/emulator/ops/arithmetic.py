@@ -439,16 +439,15 @@ def _float_choice(smaller: bool, nan_wins: bool) -> Function:
         (np.minimum if smaller else np.maximum) if nan_wins else (np.fmin if smaller else np.fmax)
     )
 
+    zero = -0.0 if smaller else 0.0
+
     def choose(*values: Any) -> Any:
         result = values[0]
         for value in values[1:]:
-            both_zero = (np.asarray(result) == 0) & (np.asarray(value) == 0)
             picked = pick(result, value)
-            if np.any(both_zero):
-                signs = np.signbit(result), np.signbit(value)
-                negative = (signs[0] | signs[1]) if smaller else (signs[0] & signs[1])
-                zero = np.where(negative, -0.0, 0.0).astype(np.asarray(picked).dtype)
-                picked = np.where(both_zero, zero, picked)[()]
+            zeros = np.equal(result, value) & (np.signbit(result) != np.signbit(value))
+            if np.any(zeros):
+                picked = np.where(zeros, np.asarray(picked).dtype.type(zero), picked)[()]
             result = picked
         return result
 

@@ -17,7 +17,7 @@ from astra_tui.emulator.address_space import (
     to_generic,
 )
 from astra_tui.emulator.faults import Fault, first_true
-from astra_tui.emulator.numerics import bf16_to_f32, flush
+from astra_tui.emulator.numerics import all_bits, bf16_to_f32, blend, flush
 from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Reader, Run, opcode, type_of
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves, unpack_half
 from astra_tui.emulator.ptx.module import Instruction, Vector
@@ -82,9 +82,14 @@ def _selp(decoder: Decoder, instruction: Instruction) -> Run:
     condition = decoder.read(instruction.operands[3], "pred")
     write = decoder.write(instruction.operands[0], kind)
     decoder.sources = _choice(decoder, instruction, condition)
+    size = DTYPES[kind].itemsize
 
     def run(regs: dict[int, Any], group: Any) -> None:
-        write(regs, np.where(condition(regs), first(regs), second(regs)))
+        which = condition(regs)
+        if which.ndim:
+            write(regs, blend(all_bits(which, size), first(regs), second(regs)))
+        else:
+            write(regs, first(regs) if which else second(regs))
 
     return run
 
@@ -128,6 +133,8 @@ _ORDERED: dict[str, Function] = {
     "hs": np.greater_equal,
 }
 
+_OPPOSITES = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+
 _COMBINE: dict[str, Function] = {
     "and": np.logical_and,
     "or": np.logical_or,
@@ -143,15 +150,19 @@ def _comparison(name: str, kind: str) -> Function:
     if not is_float(kind):
         return _ORDERED[name]
     if name == "ne":
-        return lambda a, b: np.not_equal(a, b) & ~_unordered(a, b)
+        return lambda a, b: np.less(a, b) | np.greater(a, b)
     if name in _ORDERED:
         return _ORDERED[name]
     if name == "nan":
         return _unordered
     if name == "num":
         return lambda a, b: ~_unordered(a, b)
-    ordered = _ORDERED[name[:-1]]
-    return lambda a, b: ordered(a, b) | _unordered(a, b)
+    if name == "neu":
+        return np.not_equal
+    if name == "equ":
+        return lambda a, b: np.equal(a, b) | _unordered(a, b)
+    opposite = _ORDERED[_OPPOSITES[name[:-1]]]
+    return lambda a, b: ~opposite(a, b)
 
 
 def _compare(decoder: Decoder, instruction: Instruction, kind: str) -> tuple[Function, str]:

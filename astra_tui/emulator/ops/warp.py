@@ -79,8 +79,8 @@ def _shfl(decoder: Decoder, instruction: Instruction) -> Step:
     step.is_shuffle = True
 
     def run(regs: dict[int, Any], group: Group) -> None:
-        distance = np.asarray(read_distance(regs)).astype(np.int64) & 31
-        bounds = np.asarray(read_bounds(regs)).astype(np.int64)
+        distance = _agreed(read_distance(regs)).astype(np.int64) & 31
+        bounds = _agreed(read_bounds(regs)).astype(np.int64)
         if group.whole_warps and not (distance.ndim or bounds.ndim):
             value, inside = _shuffled(read(regs), mode, int(distance), int(bounds))
             write(regs, value)
@@ -98,6 +98,12 @@ def _shfl(decoder: Decoder, instruction: Instruction) -> Step:
 
     step.run = run
     return step
+
+
+def _agreed(value: Any) -> Any:
+    """A register's value, as one where it is the same for all threads."""
+    value = np.asarray(value)
+    return value[0] if value.ndim and (value == value[0]).all() else value
 
 
 def _shuffled(value: Any, mode: str, distance: int, bounds: int) -> tuple[Any, Any]:
