@@ -244,13 +244,19 @@ def _relative_l2(
     return error / norm, absolute_slack(dtype, tolerance, difference.size) / norm
 
 
+_FEW = 8
+"""Elements that may all happen to be such whose terms cancel."""
+
+
 def absolute_slack(dtype: DType, tolerance: Tolerance, elements: int) -> float:
     """What may be added to the L2 error of so many elements, however small they are.
 
-    Rounding to subnormals, and that of terms that cancel.
+    Rounding to subnormals, and that of terms that cancel: of few elements a twentieth of what each
+    may be off, since all of them may be of that sort.
     """
     step = 0.0 if dtype.is_narrow else dtype.smallest_step
-    return (step + tolerance.cancelled) * math.sqrt(elements)
+    cancelled = max(tolerance.cancelled, tolerance.atol / 20 if elements < _FEW else 0.0)
+    return (step + cancelled) * math.sqrt(elements)
 
 
 def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
