@@ -139,10 +139,11 @@ class AstraApp(AppBase, inherit_bindings=False):
             focused = self.focused
             is_typing = isinstance(focused, Input) or getattr(focused, "takes_text", False)
             is_letter = event.character is not None and event.character.isalpha()
-            if is_letter and not is_typing and self.guard.just_typed:
-                self.guard.stray_letter()
+            # Textual stamps a key where it reads it, by this clock.
+            at = event.time if self.clock is time.monotonic else None
+            if is_letter and not is_typing and self.guard.is_stray(at):
                 return
-            self.guard.key_pressed(into_text=is_typing)
+            self.guard.key_pressed(into_text=is_typing, at=at)
             if event.is_printable and not is_typing and self._is_no_key(event):
                 self.guard.unknown_letter()
         await super().on_event(event)

@@ -38,35 +38,44 @@ LETTER_GAP = 0.5
 
 
 class KeyGuard:
-    """Knows when keys were pressed and when the question was drawn. `clock` gives seconds."""
+    """Knows when keys were pressed and when the question was drawn. `clock` gives seconds.
+
+    A busy app takes a key late: `at` says when it was pressed, where that is known.
+    """
 
     def __init__(self, clock: Callable[[], float]):
         self._clock = clock
-        self._before = self._key = self._text = float("-inf")
+        self._before = self._key = self._taken = self._text = float("-inf")
         self._drawn: float | None = None
         self.presses = 0
         """Counts keys, and what else may make a key mean something else."""
 
-    def key_pressed(self, *, into_text: bool) -> None:
+    def key_pressed(self, *, into_text: bool, at: float | None = None) -> None:
         """A key was pressed; `into_text` when a field took it or may have."""
-        self._press()
+        self._press(at)
         if into_text:
             self._text = self._key
 
-    def _press(self) -> None:
-        self._before, self._key = self._key, self._clock()
+    def _press(self, at: float | None) -> None:
+        self._taken = self._clock()
+        self._before, self._key = self._key, self._taken if at is None else at
         self.presses += 1
 
     def unknown_letter(self) -> None:
-        """A letter that is no key here was pressed: those that follow at once are text as well."""
-        self._text = self._clock()
+        """That was a letter that is no key here: those that follow at once are text as well."""
+        self._text = self._key
 
-    def stray_letter(self) -> None:
-        """A letter was pressed after a field was closed, too soon to be meant for anything else."""
-        now = self._clock()
-        if now - self._key < LETTER_GAP:
-            self._text = now
-        self._press()
+    def is_stray(self, at: float | None = None) -> bool:
+        """Whether a letter was pressed too soon after a field was closed to be meant for anything
+        else; it is taken note of.
+        """
+        pressed = self._clock() if at is None else at
+        if pressed - self._text >= TYPING_PAUSE:
+            return False
+        if pressed - self._key < LETTER_GAP:
+            self._text = pressed
+        self._press(at)
+        return True
 
     def moved(self) -> None:
         """What is on the screen has another place, or the window has only now come to the front."""
@@ -88,25 +97,24 @@ class KeyGuard:
         return self._clock() - self._key >= TYPING_PAUSE
 
     @property
-    def just_typed(self) -> bool:
-        """Whether someone typed into a field until a moment ago; letters may be meant for it."""
-        return self._clock() - self._text < TYPING_PAUSE
-
-    @property
     def may_answer(self) -> bool:
         """Whether a key that came now, and alone, would answer what is on the screen."""
-        drawn = self._drawn is not None and self._clock() - self._drawn >= ANSWER_DELAY
-        return drawn and not self.just_typed
+        return not self._refusal_at(self._clock())
 
     @property
     def refusal(self) -> str:
         """Why the key that was pressed last is no answer; empty where it is."""
-        if self._drawn is None or self._clock() - self._drawn < ANSWER_DELAY:
-            return "the question has only just been drawn; press it again"
-        if self.just_typed:
-            return "it may belong to the text before it; press it again"
+        if why := self._refusal_at(self._key):
+            return why
         if self._key - self._before < QUIET:
             return "it came together with another key; press it again"
+        return ""
+
+    def _refusal_at(self, pressed: float) -> str:
+        if self._drawn is None or pressed - self._drawn < ANSWER_DELAY:
+            return "the question has only just been drawn; press it again"
+        if pressed - self._text < TYPING_PAUSE:
+            return "it may belong to the text before it; press it again"
         return ""
 
     @property
@@ -117,7 +125,7 @@ class KeyGuard:
     @property
     def confirmed_in(self) -> float:
         """Seconds until the last key has stood alone for long enough."""
-        return self._key + CONFIRM - self._clock()
+        return self._taken + CONFIRM - self._clock()
 
 
 class BarAction(Enum):

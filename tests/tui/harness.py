@@ -170,7 +170,9 @@ class Desk:
     async def type(self, key: str) -> None:
         """One key, as quickly as the app takes it."""
         character = {"space": " ", "slash": "/", "enter": "\r"}.get(key, key)
+        known = self.app.guard.presses
         self.app.post_message(events.Key(key, character if len(character) == 1 else None))
+        await self.until(lambda: self.app.guard.presses > known, "the key")
         await self.settle()
 
     async def settle(self) -> None:

@@ -6,12 +6,14 @@ import asyncio
 import itertools
 import os
 import random
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual import events
 
 from astra_tui.model.approval import Answer, ApprovalGate, Question, decide
 from astra_tui.model.author import Author, AuthorKind
@@ -326,6 +328,30 @@ def test_the_guard_keeps_its_promises(steps: list[tuple[str, float]]) -> None:
         else:
             guard.key_pressed(into_text=what == "text")
         last[what] = now
+
+
+@on_a_loop
+async def test_a_key_that_is_taken_late_counts_from_when_it_was_pressed(tmp_path: Path) -> None:
+    """The app was busy for a while between a note's last key and a letter typed right after it."""
+    asker = Asker(tmp_path)
+
+    async def opened() -> Asker:
+        return asker
+
+    async with seated(opened, clock=time.monotonic) as desk:  # type: ignore[arg-type]
+        asker.ask()
+        await desk.until(lambda: desk.session._answering.deciding.may_answer, "the question")
+        for key in ("n", "h", "enter"):
+            await desk.type(key)
+        sent = time.monotonic()
+        await desk.until(lambda: desk.session._answering.deciding.may_answer, "a pause")
+        late = events.Key("a", "a")
+        late.time = sent + 0.2
+        desk.app.post_message(late)
+        await desk.until(lambda: desk.app.guard.presses > 4, "the key")
+        await desk.settle()
+        assert desk.session._answering._accepting is None
+        assert not asker.answers
 
 
 @pytest.mark.parametrize("key", ["escape", "enter", "space", "y", "A", "1"])
