@@ -32,7 +32,7 @@ from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.model.settings import RunSettings, TeamKind
 from astra_tui.model.state import SessionState
 from astra_tui.sessions.journal_lines import Record
-from astra_tui.tui.approval import ANSWER_DELAY, TYPING_PAUSE, KeyGuard
+from astra_tui.tui.approval import ANSWER_DELAY, FASTEST_TYPING, TYPING_PAUSE, KeyGuard
 from astra_tui.tui.player import ReplayState
 from astra_tui.tui.source import Item
 from astra_tui.tui.widgets.code.code_pane import AskField
@@ -339,19 +339,25 @@ async def test_a_key_that_is_taken_late_counts_from_when_it_was_pressed(tmp_path
         return asker
 
     async with seated(opened, clock=time.monotonic) as desk:  # type: ignore[arg-type]
+        deciding, guard = desk.session._answering.deciding, desk.app.guard
         asker.ask()
-        await desk.until(lambda: desk.session._answering.deciding.may_answer, "the question")
+        await desk.until(lambda: deciding.may_answer, "the question")
         for key in ("n", "h", "enter"):
+            await desk.until(lambda: time.monotonic() - guard._key > FASTEST_TYPING, "a moment")
             await desk.type(key)
-        sent = time.monotonic()
-        await desk.until(lambda: desk.session._answering.deciding.may_answer, "a pause")
+        assert not desk.session.query_one("#prompt", PromptLine).is_open
+        sent, known = guard._key, guard.presses
+        await desk.until(lambda: deciding.may_answer, "a pause")
         late = events.Key("a", "a")
         late.time = sent + 0.2
         desk.app.post_message(late)
-        await desk.until(lambda: desk.app.guard.presses > 4, "the key")
+        await desk.until(lambda: guard.presses > known, "the key")
         await desk.settle()
         assert desk.session._answering._accepting is None
+        await desk.until(lambda: deciding.may_answer and time.monotonic() - sent > 2, "a pause")
         assert not asker.answers
+        await desk.type("a")
+        await desk.until(lambda: asker.answers, "the answer of a key that was pressed for it")
 
 
 @pytest.mark.parametrize("key", ["escape", "enter", "space", "y", "A", "1"])
