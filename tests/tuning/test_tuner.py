@@ -139,7 +139,9 @@ def test_what_is_measured_when_a_sweep_is_cut_makes_a_winner(
 
     found = asyncio.run(run())
     if found is None:
-        assert measurements <= 4 + 4 * gpus, "the source, and what a batch has that faults"
+        first = 1 + 4  # What faults is measured again, trial by trial.
+        most = first if gpus == 1 else first * len(workloads)
+        assert measurements < 4 + most, "the source, and a first batch on each workload"
         return
     assert "of at most" in found.cut
     assert found.timed
