@@ -48,8 +48,7 @@ def as_markdown(document: doc.Document) -> str:
 
 def blocks_as_markdown(blocks: Sequence[doc.Block], level: int) -> str:
     """Parts of a document; headings of sections begin at this level."""
-    template = _environment().get_template("blocks.md.jinja")
-    return str(template.make_module().blocks(blocks, level))  # type: ignore[attr-defined]
+    return _environment().get_template("blocks.md.jinja").render(shown=blocks, level=level)
 
 
 @cache

@@ -36,10 +36,9 @@ def run(options: Options) -> int:
     if options.html_only and options.markdown_only:
         raise UserError("--html-only and --markdown-only exclude each other", hint="leave one out")
     folder = saved_session(options.session, options.sessions)
-    left_out = "md" if options.html_only else "html" if options.markdown_only else ""
-    forms = [f for f in ("html", "md", *["json"] * bool(options.data)) if f != left_out]
     session = read_session(folder)
-    written = write_report(session, Path(options.out), forms)
+    asked = {"html": not options.markdown_only, "md": not options.html_only, "json": options.data}
+    written = write_report(session, Path(options.out), [form for form in asked if asked[form]])
     damage, trust = session.damage_words(), session.trust
     for text in damage:
         plain.note(text)

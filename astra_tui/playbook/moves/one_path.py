@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from dataclasses import replace as replace_
+from dataclasses import replace as replaced
 from textwrap import dedent
 
 from tree_sitter import Node
@@ -163,7 +163,7 @@ def _store(statement: Node) -> _Store:
     if statement.type == "if_statement" and not statement.child_by_field_name("alternative"):
         inner = statements_of(field(statement, "consequence"))
         if len(inner) == 1 and inner[0].type == "expression_statement":
-            return replace_(_store(inner[0]), guard=bare(field(statement, "condition")))
+            return replaced(_store(inner[0]), guard=bare(field(statement, "condition")))
     if statement.type == "expression_statement" and named(statement):
         change = named(statement)[0]
         if change.type == "assignment_expression" and operator_of(change) == "=":
