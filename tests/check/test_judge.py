@@ -110,6 +110,10 @@ def test_what_cancels_is_bounded_by_the_rounding_of_its_terms() -> None:
         assert few.ok, "all of few elements may be such whose terms cancel"
         zeros = encode(np.zeros(4), DType.FLOAT32)
         assert not judge_output("loss", zeros, np.full(4, 1.8e-5), DType.FLOAT32, tolerance).ok
+    loose = Tolerance(1e-3, 1e-3, 1e-5, "merged log-sum-exps of which one is near 0")
+    for off, ok in ((8e-7, True), (2e-6, False)):
+        bits = encode(np.array([0.05 + off]), DType.FLOAT32)
+        assert judge_output("s_out", bits, np.array([0.05]), DType.FLOAT32, loose).ok is ok
 
 
 def test_integers_may_be_off_by_what_the_task_gives() -> None:

@@ -246,16 +246,19 @@ def _relative_l2(
 
 _FEW = 8
 """Elements that may all happen to be such whose terms cancel."""
+_ROUNDING = 16 * 2.0**-24
+"""What a few float32 terms between 1 and 8 are rounded by."""
 
 
 def absolute_slack(dtype: DType, tolerance: Tolerance, elements: int) -> float:
     """What may be added to the L2 error of so many elements, however small they are.
 
-    Rounding to subnormals, and that of terms that cancel: of few elements a twentieth of what each
-    may be off, since all of them may be of that sort.
+    Rounding to subnormals, and that of terms that cancel: of few elements it is allowed without
+    the task's word, since all of them may be of that sort, and is at most a twentieth of `atol`.
     """
     step = 0.0 if dtype.is_narrow else dtype.smallest_step
-    cancelled = max(tolerance.cancelled, tolerance.atol / 20 if elements < _FEW else 0.0)
+    few = min(tolerance.atol / 20, _ROUNDING) if elements < _FEW else 0.0
+    cancelled = max(tolerance.cancelled, few)
     return (step + cancelled) * math.sqrt(elements)
 
 
