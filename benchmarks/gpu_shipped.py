@@ -195,21 +195,28 @@ class Trial:
         """Seconds that a run may take; with `--finish` those that the others and the end leave."""
         if not self.options.finish:
             return self.left
-        starts = STARTS[self.task]
-        later = starts[number - 1 :]
-        sweeps = SWEEP_SECONDS * sum(s.name in self.swept for s in later)
-        return (self.left - self.timing_seconds - sweeps) / len(later)
+        runs, sweeps = self._to_come(STARTS[self.task][number - 1 :])
+        return (self.left - self.timing_seconds - SWEEP_SECONDS * sweeps) / max(runs, 1)
 
     def _of_sweep(self, start: Start) -> float:
         """Seconds that a sweep may take with `--finish`; later runs and sweeps need theirs."""
         starts = STARTS[self.task]
-        later = starts[starts.index(start) + 1 :]
-        shares = 1 + len(later) + sum(s.name in self.swept for s in later)
-        return (self.left - self.timing_seconds) / shares
+        later = self._to_come(starts[starts.index(start) + 1 :])
+        return (self.left - self.timing_seconds) / (1 + sum(later))
+
+    def _to_come(self, starts: Sequence[Start]) -> tuple[int, int]:
+        """How many runs and sweeps from these starts are not kept from before."""
+        runs = sum(not self._kept(s).is_file() for s in starts)
+        sweeps = sum(s.name in self.swept and not self._kept(s, "_sweep").is_file() for s in starts)
+        return runs, sweeps
+
+    def _kept(self, start: Start, what: str = "") -> Path:
+        """Where it is kept how a run has ended, or its `_sweep`."""
+        return self.out / f"{self.task}_from_{start.name}{what}.json"
 
     def _optimised(self, start: Start, seconds: float) -> dict[str, Any]:
         """A session of the playbook, until its end or the time; what `run --json` says."""
-        kept = self.out / f"{self.task}_from_{start.name}.json"
+        kept = self._kept(start)
         if kept.is_file():
             found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
             return found
@@ -245,7 +252,7 @@ class Trial:
             return None
         file = self.out / f"{self.task}_from_{start.name}.cu"
         file.write_text(text, encoding="utf-8")
-        told = file.with_name(f"{file.stem}_sweep.json")
+        told = self._kept(start, "_sweep")
         tuned = file.with_name(f"{file.stem}_swept.cu")
         if not swept or self.options.now:
             return tuned if tuned.is_file() else file
