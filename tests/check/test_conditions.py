@@ -22,6 +22,7 @@ from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.conditions import closing
 from astra_tui.lab.conditions.closing import (
     MAX_PROBE_STEPS,
     MAX_PROBE_THREADS,
@@ -507,6 +508,49 @@ def test_sizes_too_large_for_a_case_are_looked_at_in_part(
         assert CaseOutcome.WRONG in {f.outcome for f in large}
 
 
+PLAN = "   let width = 16 // sizeof(T)\n"
+BEHIND_A_THRESHOLD = """\
+   let equal = max(ceil_div(ceil_div(d // width, ceil_div(max(d // width, 1), 256)), 32) * 32, 32)
+   let turns = 1 if d // width <= equal else 2
+   when tokens * d >= 600000 and d % width == 0 and aligned(out, 16) and aligned(input, 16)
+        and d // width <= 2 * equal:
+       silu_and_mul_turns<T, width, turns> grid=tokens block=equal args=(out, input, d)
+"""
+IN_TURNS = """
+template <typename T, int N, int TURNS>
+__global__ void silu_and_mul_turns(T* __restrict__ out, const T* __restrict__ input, int64_t d) {
+#pragma unroll
+  for (int turn = 0; turn < TURNS; ++turn) {
+    const int64_t i = threadIdx.x + turn * blockDim.x, at = blockIdx.x * 2 * d + i * N;
+    if (i < d / N) {
+      for (int k = 0; k < N; ++k) {
+        const float gate = (float)input[at + k];
+        out[blockIdx.x * d + i * N + k] = (T)(silu(gate) * (float)input[at + d + k]);
+      }
+    }
+  }
+}
+"""
+
+
+def test_a_guard_behind_a_threshold_of_many_elements_is_reached_near_a_workload(
+    tmp_path: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in what a sweep joins: no case is as large, and rows of the workload fill their blocks.
+
+    The solver has no steps for questions that leave sizes open, as behind divisions of divisions.
+    """
+    monkeypatch.setattr(closing, "_SOLVER_STEPS", 1)
+    folder = write_quick_task(tmp_path)
+    (folder / "tuned.cu").write_text((folder / "tuned.cu").read_text() + IN_TURNS)
+    report = checked(folder, compiler, PLAN, PLAN + BEHIND_A_THRESHOLD)
+    (guard,) = [c for c in report.conditions if c.text == "i < d / N" and not c.side]
+    assert (guard.status, guard.why) == (
+        ConditionStatus.REACHED,
+        OWN_SIZE_OF + CONDITION_OF + "256x4096, tokens=256, d=4088",
+    )
+
+
 MARKED = """\
 name = "marked"
 summary = "x + 1, and nothing in a marked row"
@@ -663,8 +707,8 @@ def closed_without_a_hit(
     assert isinstance(resolved, ResolvedPlan)
     parts = task, source, reporting.compilation, resolved, cases[0], inputs, Emulator()
     coverage.note(run_case(*parts).outcome.sides, cases[0].id)
-    closing = Closing(task, source, reporting, coverage, results, probe, lambda case: None)
-    return probed, closing.close()
+    closed = Closing(task, source, reporting, coverage, results, probe, lambda case: None).close()
+    return probed, closed
 
 
 def resolved_launches(task: KernelTask, source: Source, case: Case) -> tuple[ResolvedLaunch, ...]:

@@ -58,15 +58,17 @@ def conditions(found: Portfolio) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("default", [0, 2])
-def test_what_does_not_pass_its_check_is_tried_without_branches(default: int) -> None:
+def test_what_does_not_pass_its_check_is_tried_with_fewer_branches(default: int) -> None:
+    of_default = gains(default, 0, 0, 0, 0)
     found = portfolio(
-        default, SIZES, {default: gains(default, 0, 0, 0, 0), 1: gains(1, 0, 0, 0, 4)}
+        default, SIZES, {default: of_default, 1: gains(1, 0, 0, 0, 4), 3: gains(3, 6, 0, 0, 0)}
     )
-    assert found.parts
-    with_parts, *alone = found.to_try(0)
-    assert with_parts is found
-    assert [one.default for one in alone] == [default] * (default != 0)
-    assert all(not one.parts and set(one.dropped) == {1} for one in alone)
+    whole, *fewer = found.to_try(0)
+    assert whole == found
+    assert [p.trial for p in found.parts] == [3, 1]
+    assert [[p.trial for p in one.parts] for one in fewer] == [[3], []][: 1 + (default != 0)]
+    assert [set(one.dropped) for one in fewer] == [{1}, {1, 3}][: len(fewer)]
+    assert {one.default for one in fewer} == {default}
     assert not list(Portfolio(0, (), {}).to_try(0))
 
 

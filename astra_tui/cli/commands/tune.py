@@ -222,7 +222,9 @@ class _Tuning:
         self.code = worst([done.report.verdict])
         if done.report.verdict is CheckVerdict.PASSED:
             return True
-        if not self.options.json:
+        if self.options.json:
+            plain.note(f"{file.name}: {done.report.verdict.value}: {done.report.message}")
+        else:
             print_check(self.task, self.options.task, replace(done.report, cases=done.results))
         return False
 

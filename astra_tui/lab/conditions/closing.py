@@ -198,7 +198,7 @@ class Closing:
         for query, launch in self._queries(side) or ():
             if launch.dtype is case.dtype and self.asked < _MAX_SIZES:
                 self.asked += 1
-                sizes = launch.at_sizes(case.dims, "")
+                sizes = [*launch.at_sizes(case.dims, ""), *self._of_device(launch)]
                 if not query.is_refuted_with(_SIZE_STEPS, sizes):
                     return True
         return self.asked >= _MAX_SIZES
@@ -247,13 +247,13 @@ class Closing:
     def _suite_sizes(self, base: Case) -> Iterator[dict[str, int]]:
         return (r.case.dims for r in self.suite if r.case.dtype is base.dtype)
 
-    def _sizes_nearby(self, base: Case) -> Iterator[dict[str, int]]:
+    def _sizes_nearby(self, base: Case, most: int = LARGE_ELEMENTS) -> Iterator[dict[str, int]]:
         """A case's own sizes, each a little smaller or larger, and at parts of itself."""
         for name, size in base.dims.items():
             near = [size + d for d in _STEPS] + [size * part // 16 // 8 * 8 for part in _PARTS]
             for other in near:
                 dims = {**base.dims, name: other}
-                if other > 0 and self.task.elements(dims, base.dtype) <= LARGE_ELEMENTS:
+                if other > 0 and self.task.elements(dims, base.dtype) <= most:
                     yield dims
 
     def _compared_sizes(self, base: Case, kernel: str) -> Iterator[dict[str, int]]:
@@ -403,6 +403,25 @@ class Closing:
             self._look_beyond(side, query, launch)
             if self.coverage.taken_by(side):
                 return
+        self._try_large_nearby(side)
+
+    def _try_large_nearby(self, side: OpenSide) -> None:
+        """Tries sizes close to those of a case or workload that launches the kernel, where they are
+        too large for a case, as behind a threshold of a portfolio.
+        """
+        base = self._base_of(side.kernel) or self._workload_of(side.kernel)
+        if base is None or self._reads_data(side):
+            return
+        for dims in self._sizes_nearby(base, MAX_LARGE_ELEMENTS):
+            is_small = self.task.elements(dims, base.dtype) <= LARGE_ELEMENTS
+            if is_small or self.task.violated(dims, base.dtype):
+                continue
+            case = _changed(base, _named(dims), dims=dims)
+            launched = any(launch.kernel == side.kernel for launch in self._launched(case))
+            if launched and self._may_take(side, case):
+                self._probe_large(case)
+                if self.coverage.taken_by(side):
+                    return
 
     def _look_beyond(self, side: OpenSide, query: Query, launch: Launches) -> None:
         """Tries sizes that may lead to a side and are too large for a case."""

@@ -111,15 +111,15 @@ class Portfolio:
     """Trials that pay somewhere and have no part, with the reason."""
 
     def to_try(self, own: int) -> Iterator[Portfolio]:
-        """Itself; then, since a branch may be what does not pass a check, its default alone.
+        """Itself; then, since a branch may be what does not pass a check, with fewer and fewer of
+        the parts that gain most, and its default alone.
 
         Nothing where the default is the source itself, by its number, and stands alone.
         """
-        if self.parts:
-            yield self
-        if self.default != own:
-            left_out = {p.trial: "what it was part of did not pass" for p in self.parts}
-            yield Portfolio(self.default, (), {**self.dropped, **left_out})
+        for count in range(len(self.parts), -1, -1):
+            if count or self.default != own:
+                left_out = {p.trial: "what it was part of did not pass" for p in self.parts[count:]}
+                yield Portfolio(self.default, self.parts[:count], {**self.dropped, **left_out})
 
 
 def best_on_average(times: Gains, own: int, weights: Mapping[str, float]) -> int:
