@@ -23,6 +23,7 @@ from astra_tui.cuda_source.indices import (
 from astra_tui.cuda_source.syntax import (
     LOOPS,
     called_name,
+    cast_of,
     contains,
     descendants,
     identifiers_in,
@@ -34,7 +35,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.cuda_source.syntax import field as child
-from astra_tui.cuda_source.types import INTEGER_TYPES
+from astra_tui.cuda_source.types import INTEGER_TYPES, is_float
 from astra_tui.model.launch import Launch
 from astra_tui.playbook.accesses import (
     Access,
@@ -60,6 +61,9 @@ from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.lane_indices import LaneIndices, NotWidenable, refusal
 from astra_tui.playbook.launching import factors, plan_value
 from astra_tui.playbook.loops import Loop, loops_of, read_loop
+
+_PAIRS = {"__nv_fp8_e4m3": "__nv_fp8x2_e4m3", "__nv_fp8_e5m2": "__nv_fp8x2_e5m2"}
+"""Types of which one instruction converts two, by what a conversion of two is called."""
 
 _IN_FLIGHT = 8
 """Iterations of a loop over packs that are unrolled: so many loads are on the way at once."""
@@ -410,15 +414,14 @@ class _Widener:
         for statement in run:
             for access in accesses_in(statement, self.function):
                 if self._is_wide(access):
-                    edit = self._use(access, statement, loads, stores)
-                    edits += [edit] if edit else []
+                    edits += self._use(access, statement, loads, stores)
         body = [line for s in run for line in self._lane_lines(s, edits)]
         lane, width = self.names.lane, self.names.width
         carried = dict.fromkeys(v for s in run for v in self._carried_by(s))
         before = [f"{v.type} {v.name}[{width}];" for v in carried]
         before += [self._declared(*a, stored=False) for a in loads.values()]
         before += [self._declared(*a, stored=True) for a in stores.values()]
-        after = [self._stored(*a) for a in stores.values()]
+        after = [line for a in stores.values() for line in self._stored(*a)]
         head = ["#pragma unroll", f"for (int {lane} = 0; {lane} < {width}; ++{lane}) {{"]
         return [*before, *head, indented_lines(body), "}", *after]
 
@@ -467,8 +470,8 @@ class _Widener:
         statement: Node,
         loads: dict[str, tuple[Access, str]],
         stores: dict[str, tuple[Access, str]],
-    ) -> Edit | None:
-        """What an access becomes in the loop over lanes; None where it stays single."""
+    ) -> list[Edit]:
+        """What an access becomes in the loop over lanes; nothing where it stays single."""
         if is_conditional(access.node, statement):
             raise refusal(access.node, f"{text_of(access.node)} is under a condition")
         stays = self.lines is not None and line_of(access.node) not in self.lines
@@ -477,7 +480,7 @@ class _Widener:
         self.wide.accesses.append(access.node)
         if stays:
             self._single_stores += [access] if access.is_store else []
-            return None
+            return []
         self._require_aligned(access)
         key = canonical(access.node)
         kept = stores if access.is_store else loads
@@ -488,7 +491,22 @@ class _Widener:
             raise refusal(access.node, "the same element is changed twice")
         self.wide.wide.append(access.node)
         self.wide.elements.add(access.element)
-        return replace(access.node, f"{kept[key][1]}.value[{self.names.lane}]")
+        edits = [replace(access.node, f"{kept[key][1]}.value[{self.names.lane}]")]
+        for cast, number in self._conversion(access):
+            edits += [Edit(cast.start_byte, number.start_byte, "")]
+            edits += [Edit(number.end_byte, cast.end_byte, "")]
+        return edits
+
+    def _conversion(self, access: Access) -> list[tuple[Node, Node]]:
+        """The cast of what is stored and its float, where two of them are converted at once."""
+        change = access.node.parent
+        value = change.child_by_field_name("right") if change is not None else None
+        if access.is_load or access.element not in _PAIRS or value is None:
+            return []
+        cast = cast_of(value)
+        if cast is None or cast[0] != access.element or not is_float(cast[1], self.function):
+            return []
+        return [(value, cast[1])]
 
     def _check_order(self, access: Access, stores: dict[str, tuple[Access, str]]) -> None:
         for store in (*(store for store, _ in stores.values()), *self._single_stores):
@@ -496,15 +514,29 @@ class _Widener:
                 raise refusal(access.node, "a load after a store to the same buffer")
 
     def _declared(self, access: Access, name: str, stored: bool) -> str:
-        kind = f"{self.names.pack}<{access.element}, {self.names.width}>"
+        element = "float" if self._conversion(access) else access.element
+        kind = f"{self.names.pack}<{element}, {self.names.width}>"
         if stored and not access.is_load:
             return f"{kind} {name};"
         const = "" if stored else "const "
         return f"{const}{kind} {name} = *reinterpret_cast<const {kind}*>(&{text_of(access.node)});"
 
-    def _stored(self, access: Access, name: str) -> str:
-        kind = f"{self.names.pack}<{access.element}, {self.names.width}>"
-        return f"*reinterpret_cast<{kind}*>(&{text_of(access.node)}) = {name};"
+    def _stored(self, access: Access, name: str) -> list[str]:
+        width, lane = self.names.width, self.names.lane
+        kind, lines = f"{self.names.pack}<{access.element}, {width}>", []
+        if self._conversion(access):
+            pair = _PAIRS[access.element]
+            kind = f"{self.names.pack}<{pair}, {width} / 2>"
+            numbers, name = name, fresh_name(f"{text_of(access.pointer)}_pairs", self.names.taken)
+            two = f"float2{{{numbers}.value[{lane}], {numbers}.value[{lane} + 1]}}"
+            lines = [
+                f"{kind} {name};",
+                "#pragma unroll",
+                f"for (int {lane} = 0; {lane} < {width}; {lane} += 2) {{",
+                indented_lines([f"{name}.value[{lane} / 2] = static_cast<{pair}>({two});"]),
+                "}",
+            ]
+        return [*lines, f"*reinterpret_cast<{kind}*>(&{text_of(access.node)}) = {name};"]
 
     def _lane_text(self, statement: Node, edits: list[Edit]) -> str:
         """A statement for one lane: packs for accesses, `i + lane` for indices."""

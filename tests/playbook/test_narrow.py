@@ -45,7 +45,7 @@ FP8 = (ROOT / "benchmarks/kernels/rmsnorm_quant.cu").read_text()
             ["fast_math", "wide_accesses", "flat_grid"],
         ),
         (
-            "flashinfer_rmsnorm_quant", FP8, "Pack<__nv_fp8_e4m3, WIDTH>",
+            "flashinfer_rmsnorm_quant", FP8, "Pack<__nv_fp8x2_e4m3, WIDTH / 2>",
             ["wide_accesses", "keep_row", "overlap_launches", "early_loads"],
         ),
     ],

@@ -29,6 +29,7 @@ from astra_tui.model.plan import Choice, Counter, Plan, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
 from astra_tui.playbook.edits import Edit, insert_after, insert_before, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
+from astra_tui.playbook.invariance import Invariance
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.tolerance import tight_tolerance
 
@@ -41,7 +42,8 @@ class _Divisor:
     """A variable that never changes, and the float divisions by it."""
 
     function: Function
-    variable: Variable
+    variable: Variable | None
+    """None for what is loaded from a place that the loop does not write."""
     divisions: tuple[Node, ...]
 
     def at(self, lines: Collection[Choice]) -> _Divisor | None:
@@ -51,8 +53,8 @@ class _Divisor:
 
     def root(self) -> Node | None:
         """What the divisor is the square root of, where it serves for nothing but division."""
-        value = self.variable.value
-        if value is None or self.variable.type != "float":
+        value = self.variable.value if self.variable is not None else None
+        if self.variable is None or value is None or self.variable.type != "float":
             return None
         value = bare(value)
         if value.type != "call_expression" or called_name(value) not in ("sqrtf", "sqrt"):
@@ -76,11 +78,15 @@ class Reciprocal:
     gain = (0.9, 1.2)
 
     def propose(self, source: KernelText, evidence: Evidence) -> Proposal | NotApplicable:
-        """Every divisor that is used in several divisions, or in each iteration of a loop."""
+        """Every divisor that is used in several divisions, or in each iteration of a loop.
+
+        The reciprocal of one that is loaded stands where the division stood: it waits for no load
+        that the source does not wait for, and the compiler shares it among a thread's elements.
+        """
         tight = tight_tolerance(evidence.task)
         if tight:
             return NotApplicable(self.name, tight)
-        found = _without_nested([d for f in source.functions for d in _divisors(f)])
+        found = _without_nested([d for f in source.functions for d in _divisors(source, f)])
         if not found:
             return NotApplicable(self.name, "no repeated float division by a loop-invariant value")
         lines = evidence.lines(n for divisor in found for n in divisor.divisions)
@@ -111,14 +117,17 @@ class Reciprocal:
         return Proposal(plan, source.changed(edits))
 
 
-def _divisors(function: Function) -> list[_Divisor]:
+def _divisors(source: KernelText, function: Function) -> list[_Divisor]:
     by_variable: dict[int, tuple[Variable, list[Node]]] = {}
+    loaded: list[_Divisor] = []
     for node in of_type(function.body, "binary_expression"):
-        divisor = bare(field(node, "right"))
-        if operator_of(node) != "/" or divisor.type != "identifier":
+        if operator_of(node) != "/" or not is_float(node, function):
             continue
+        divisor = bare(field(node, "right"))
+        if not _is_one(field(node, "left")) and _stays_in_memory(source, function, divisor):
+            loaded.append(_Divisor(function, None, (node,)))
         variable = function.lookup(text_of(divisor), divisor)
-        if variable is None or not variable.is_scalar or not is_float(node, function):
+        if divisor.type != "identifier" or variable is None or not variable.is_scalar:
             continue
         key = variable.declarator.start_byte
         by_variable.setdefault(key, (variable, []))[1].append(node)
@@ -126,12 +135,24 @@ def _divisors(function: Function) -> list[_Divisor]:
         _Divisor(function, variable, tuple(divisions))
         for variable, divisions in by_variable.values()
         if function.is_constant(variable) and _is_repeated(variable, divisions, function)
-    ]
+    ] + loaded
+
+
+def _is_one(node: Node) -> bool:
+    return text_of(bare(node)).rstrip("fF") in ("1.0", "1.", "1")
+
+
+def _stays_in_memory(source: KernelText, function: Function, divisor: Node) -> bool:
+    """Whether a divisor is a float that each iteration of a loop loads again, such as a scale."""
+    loops = [a for a, _ in ancestors(divisor) if a.type in LOOPS]
+    if divisor.type not in ("subscript_expression", "pointer_expression") or not loops:
+        return False
+    return is_float(divisor, function) and Invariance(source, function, loops[0]).holds(divisor)
 
 
 def _without_nested(divisors: list[_Divisor]) -> list[_Divisor]:
     """Leaves out divisions inside of a root that is rewritten as a whole; they are rare then."""
-    roots = [d.variable.declaration for d in divisors if d.root() is not None]
+    roots = [d.variable.declaration for d in divisors if d.variable and d.root() is not None]
     return [
         d for d in divisors
         if not any(contains(r, n) for r in roots for n in d.divisions)
@@ -148,6 +169,9 @@ def _is_repeated(variable: Variable, divisions: list[Node], function: Function) 
 
 def _rewrite(source: KernelText, divisor: _Divisor, names: set[str]) -> list[Edit]:
     variable = divisor.variable
+    if variable is None:
+        texts = [(d, text_of(field(d, "right"))) for d in divisor.divisions]
+        return [e for d, text in texts for e in _product(d, f"(1.0f / {text})")]
     inverse = fresh_name(f"inverse_{variable.name}", names)
     edits = [e for d in divisor.divisions for e in _product(d, inverse)]
     root = divisor.root()
