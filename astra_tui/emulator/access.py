@@ -59,9 +59,9 @@ def resolve(
     `unchanged` tells, lane by lane, whether a store writes what is there already.
     """
     if space == "shared" and not addresses.ndim:
-        places = _one_place_a_block(group, spec, int(addresses & _OFFSET_MASK))
-        if places is not None:
-            return _shared_at(group, spec, places, None, unchanged)
+        local = int(addresses & _OFFSET_MASK)
+        if not local % spec.size and group.chunk.launch.shared.holds(local, spec.size):
+            return _one_place_a_block(group, spec, local, unchanged)
     addresses = spread(addresses, group.n)
     if space == _ANY:
         space = _only_space(addresses)
@@ -249,13 +249,31 @@ def _shared(
     return _shared_at(group, spec, places, peers, unchanged)
 
 
-def _one_place_a_block(group: Group, spec: AccessSpec, local: int) -> Places | None:
-    """Where lanes access their blocks' shared memory that all have one address; None where that is
-    a fault.
+def _one_place_a_block(
+    group: Group, spec: AccessSpec, local: int, unchanged: Callable[[Target], Any] | None
+) -> Target:
+    """As `_shared_at`, for lanes that access one place in their blocks' shared memory each."""
+    places, launch = group.shared_places(local), group.chunk.launch
+    if spec.writes or not (launch.checked and _loads_late(group, spec, local)):
+        return _shared_at(group, spec, places, None, unchanged)
+    if launch.counted:
+        _count_shared(group, spec, places, None)
+    return Target(group.chunk.shared_views, places, "shared")
+
+
+def _loads_late(group: Group, spec: AccessSpec, local: int) -> bool:
+    """Whether a load of one place of each block finds what was written before a barrier: then it is
+    put off.
     """
-    if local % spec.size or not group.chunk.launch.shared.holds(local, spec.size):
-        return None
-    return group.shared_places(local)
+    chunk = group.chunk
+    if spec.in_bulk or chunk.clocks is not None or chunk.pending_copies is not None:
+        return False
+    history = chunk.shared_history
+    if not (chunk.has_written(local, spec.size) and history.is_older(group.oldest_epoch)):
+        return False
+    if not spec.synchronising:
+        history.put_off(group.late_load_of(spec, local), chunk.oldest_epochs)
+    return True
 
 
 def _shared_at(
@@ -355,14 +373,13 @@ def _check_shared_words(
             raise fault
     history = chunk.shared_history
     if isinstance(history, AccessHistory):
-        epoch = group.epoch
-        if not spec.writes and history.is_older(epoch):
+        if not spec.writes and history.is_older(group.oldest_epoch):
             if not spec.synchronising:
-                history.put_off(group.late_load(spec, target.places, epoch), chunk.oldest_epochs)
+                history.put_off(group.late_load(spec, target.places), chunk.oldest_epochs)
             return
         history.settle(chunk.oldest_epochs)
         if spec.writes:
-            history.note_epoch(epoch)
+            history.note_epoch(group.epoch)
         if group.touches_stretches("shared", spec, target.places, history):
             if spec.writes:
                 words.put(chunk.shared_state, True)

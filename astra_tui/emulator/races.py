@@ -160,6 +160,40 @@ def _since(loads: list[LateLoad], epochs: Any) -> Iterator[LateLoad]:
             yield load if count == len(still) else load.of(still)
 
 
+class _LoadsAlike(NamedTuple):
+    """Loads by the same lanes, of which none comes near what another one loads."""
+
+    word: Any
+    by: Accessors
+
+    @classmethod
+    def of(cls, loads: list[LateLoad], bits: int) -> _LoadsAlike | None:
+        """None where loads are not alike, or have a word of `1 << bits` bytes in common."""
+        rows, thread = loads[0].places.rows, loads[0].thread
+        if rows is None or any(
+            load.thread is not thread or load.places.rows.shape is not rows.shape for load in loads
+        ):
+            return None
+        first, time, step = [], [], []
+        for load in loads:
+            at = load.places.rows.first >> bits
+            for word in range(at, at + max(load.spec.size >> bits, 1)):
+                first.append(word)
+                time.append(load.time)
+                step.append(load.spec.index)
+        near = max(first) - min(first) + 1 << bits
+        if near > rows.shape.gap or len(set(first)) < len(first):
+            return None
+        lanes, count = len(thread), len(first)
+        begins = (loads[0].places.offsets >> bits) - first[0]
+        word = np.add.outer(begins, first).reshape(-1)
+        by = Accessors(
+            thread.repeat(count), loads[0].epoch.repeat(count), np.tile(time, lanes), 0, 0,
+            step=np.tile(step, lanes),
+        )  # fmt: skip
+        return cls(word, by)
+
+
 OldestEpochs = Callable[[], Any]
 """By block, the fewest barriers that one of its threads has passed."""
 
@@ -229,11 +263,11 @@ class AccessHistory:
             longer[: len(vars(self)[name])] = vars(self)[name]
             setattr(self, name, longer)
 
-    def is_older(self, epoch: Any) -> bool:
-        """Whether all that was written was so before barriers that threads at these epochs have
+    def is_older(self, epoch: int) -> bool:
+        """Whether all that was written was so before barriers that threads from this epoch on have
         passed, in a block's own memory: then their loads race with none of it.
         """
-        return int(epoch.min()) > self._last_epoch
+        return epoch > self._last_epoch
 
     def note_epoch(self, epoch: Any) -> None:
         """Threads at these epochs write."""
@@ -265,13 +299,15 @@ class AccessHistory:
     def _note_together(self, loads: list[LateLoad]) -> None:
         """Notes loads, at once where they have no word in common."""
         bits = self.stretches.granule_bits
+        if len(loads) > 1 and (alike := _LoadsAlike.of(loads, bits)) is not None:
+            self._record_at_once(*alike)
+            return
         each = [load.places.pieces(load.spec.size, bits) for load in loads]
         arrays = [words.array for words in each]
         if len(loads) < 2 or len(np.unique(together := np.concatenate(arrays))) < len(together):
             for load in loads:
                 self._note_late(load)
             return
-        words = Places(together << bits, None).pieces(1 << bits, bits)
         thread, epoch = (
             np.concatenate([v.repeat(w.per_lane) for v, w in zip(values, each, strict=True)])
             for values in ([load.thread for load in loads], [load.epoch for load in loads])
@@ -281,8 +317,14 @@ class AccessHistory:
             np.repeat(values, sizes)
             for values in ([load.time for load in loads], [load.spec.index for load in loads])
         )
+        self._record_at_once(together, Accessors(thread, epoch, time, 0, 0, step=step))
+
+    def _record_at_once(self, word: Any, by: Accessors) -> None:
+        """Records reads of words by their numbers, each of another one."""
+        bits = self.stretches.granule_bits
+        words = Places(word << bits, None).pieces(1 << bits, bits)
         self.stretches.turn_into_words(words, self)
-        self._record_readers(words, Accessors(thread, epoch, time, 0, 0, step=step))
+        self._record_readers(words, by)
 
     def _note_late(self, load: LateLoad) -> None:
         parts = load.places, load.spec, load.thread, load.epoch, load.time
