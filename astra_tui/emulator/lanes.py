@@ -561,7 +561,7 @@ class Group:
         """The same for one place in the shared memory of each lane's block."""
         begins = self._late_load
         places, time = begins.places.moved(local), self.chunk.launch.time
-        return LateLoad(places, spec, *begins[2:5], time, begins.in_order)
+        return LateLoad(places, spec, *begins[2:5], time, begins.in_order, local)
 
     @cached_property
     def _late_load(self) -> LateLoad:
