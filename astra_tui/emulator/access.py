@@ -59,9 +59,9 @@ def resolve(
     `unchanged` tells, lane by lane, whether a store writes what is there already.
     """
     if space == "shared" and not addresses.ndim:
-        places = _one_place_a_block(group, spec, int(addresses & _OFFSET_MASK))
-        if places is not None:
-            return _shared_at(group, spec, places, None, unchanged)
+        local = int(addresses & _OFFSET_MASK)
+        if not local % spec.size and group.chunk.launch.shared.holds(local, spec.size):
+            return _one_place_a_block(group, spec, local, unchanged)
     addresses = spread(addresses, group.n)
     if space == _ANY:
         space = _only_space(addresses)
@@ -249,13 +249,31 @@ def _shared(
     return _shared_at(group, spec, places, peers, unchanged)
 
 
-def _one_place_a_block(group: Group, spec: AccessSpec, local: int) -> Places | None:
-    """Where lanes access their blocks' shared memory that all have one address; None where that is
-    a fault.
+def _one_place_a_block(
+    group: Group, spec: AccessSpec, local: int, unchanged: Callable[[Target], Any] | None
+) -> Target:
+    """As `_shared_at`, for lanes that access one place in their blocks' shared memory each."""
+    places, launch = group.shared_places(local), group.chunk.launch
+    if spec.writes or not (launch.checked and _loads_late(group, spec, local)):
+        return _shared_at(group, spec, places, None, unchanged, local)
+    if launch.counted:
+        _count_shared(group, spec, places, None)
+    return Target(group.chunk.shared_views, places, "shared")
+
+
+def _loads_late(group: Group, spec: AccessSpec, local: int) -> bool:
+    """Whether a load of one place of each block finds what was written before a barrier: then it is
+    put off.
     """
-    if local % spec.size or not group.chunk.launch.shared.holds(local, spec.size):
-        return None
-    return group.shared_places(local)
+    chunk = group.chunk
+    history = chunk.shared_history
+    if not isinstance(history, AccessHistory) or chunk.pending_copies is not None:
+        return False
+    if not (chunk.has_written(local, spec.size) and history.is_older(group.oldest_epoch)):
+        return False
+    if not spec.synchronising:
+        history.put_off(group.late_load_of(spec, local), chunk.oldest_epochs)
+    return True
 
 
 def _shared_at(
@@ -264,13 +282,15 @@ def _shared_at(
     places: Places,
     peers: Any,
     unchanged: Callable[[Target], Any] | None,
+    local: int = -1,
 ) -> Target:
+    """`local` is where in its block's memory every lane accesses it, if that is one place."""
     chunk, launch = group.chunk, group.chunk.launch
     target = Target(chunk.shared_views, places, "shared")
     if launch.checked:
         if peers is not None and not spec.in_bulk:
             _reach(group, peers, spec.index)
-        _check_shared_words(group, spec, target, unchanged)
+        _check_shared_words(group, spec, target, unchanged, local)
     if launch.counted and not spec.in_bulk:
         _count_shared(group, spec, places, peers)
     return target
@@ -339,7 +359,11 @@ def _reach(group: Group, peers: Any, step: int) -> None:
 
 
 def _check_shared_words(
-    group: Group, spec: AccessSpec, target: Target, unchanged: Callable[[Target], Any] | None
+    group: Group,
+    spec: AccessSpec,
+    target: Target,
+    unchanged: Callable[[Target], Any] | None,
+    local: int,
 ) -> None:
     chunk = group.chunk
     words = shared_words(group, target.places, spec.size)
@@ -354,19 +378,10 @@ def _check_shared_words(
         if fault is not None and not group.tolerates(fault, spec.index):
             raise fault
     history = chunk.shared_history
-    if isinstance(history, AccessHistory):
-        epoch = group.epoch
-        if not spec.writes and history.is_older(epoch):
-            if not spec.synchronising:
-                history.put_off(group.late_load(spec, target.places, epoch), chunk.oldest_epochs)
-            return
-        history.settle(chunk.oldest_epochs)
+    if isinstance(history, AccessHistory) and _is_in_order(group, spec, words, history, local):
         if spec.writes:
-            history.note_epoch(epoch)
-        if group.touches_stretches("shared", spec, target.places, history):
-            if spec.writes:
-                words.put(chunk.shared_state, True)
-            return
+            words.put(chunk.shared_state, True)
+        return
     by = group.accessors("shared", per_lane, spec.index)
     try:
         if spec.in_bulk:
@@ -385,6 +400,33 @@ def _check_shared_words(
         note(words, by, spec.synchronising)
     if spec.writes:
         words.put(chunk.shared_state, True)
+
+
+def _is_in_order(
+    group: Group, spec: AccessSpec, words: Pieces, history: AccessHistory, local: int
+) -> bool:
+    """Whether barriers tell that an access of shared memory races with nothing: then it is noted,
+    or put off. `local` is as in `_shared_at`.
+    """
+    chunk, epoch = group.chunk, group.oldest_epoch
+    if not spec.writes and history.is_older(epoch):
+        if not spec.synchronising:
+            history.put_off(group.late_load(spec, words.places), chunk.oldest_epochs)
+        return True
+    if local < 0 or history.has_late_load(local, spec.size):
+        history.settle(chunk.oldest_epochs)
+    is_untouched = history.is_untouched(epoch)
+    if spec.writes:
+        history.note_epoch(group.epoch)
+    else:
+        history.note_read_epoch(group.epoch)
+    if group.touches_stretches("shared", spec, words.places, history):
+        return True
+    if spec.writes and is_untouched:
+        by = group.accessors("shared", words.per_lane, spec.index)
+        history.store_untouched(words, by, spec.synchronising)
+        return True
+    return False
 
 
 def _check_bulk(group: Group, spec: AccessSpec, words: Pieces, by: Accessors) -> None:

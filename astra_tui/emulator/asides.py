@@ -78,7 +78,9 @@ class Aside:
         return self.registers[step.predicate] != step.negated
 
     def _branch(self, target: int, condition: Any) -> None:
-        self.registers.flush(self.launch.program.needed[self.at])
         going = self.running & condition
+        if not np.count_nonzero(going):
+            return
+        self.registers.flush(self.launch.program.needed[self.at])
         self.waiting[target] = self.waiting.get(target, np.False_) | going
         self._go_on(self.running & ~going)

@@ -20,7 +20,7 @@ from astra_tui.emulator.launch import Launch
 from astra_tui.emulator.mbarriers import Barriers
 from astra_tui.emulator.memory import views_of
 from astra_tui.emulator.operands import GLOBAL_BASE
-from astra_tui.emulator.places import Places, Rows
+from astra_tui.emulator.places import Places
 from astra_tui.emulator.races import AccessHistory, Accessors, Known, LateLoad, PartOfWarp
 from astra_tui.emulator.registers import (
     GroupRegisters,
@@ -123,6 +123,8 @@ class Chunk:
             else None
         )
         """What orders accesses; None where barriers of blocks and warps alone do."""
+        self._written: set[tuple[int, int]] = set()
+        """Places in shared memory that are known to be written in every block, and their sizes."""
         self.everyone = Group(self, Selection.rising(self.lanes, self.width), self.registers)
 
     @cached_property
@@ -139,6 +141,16 @@ class Chunk:
     def shared_state(self) -> Any:
         """Which words of shared memory someone has written."""
         return np.zeros(self.blocks * self.launch.shared.words_per_block, np.bool_)
+
+    def has_written(self, local: int, size: int) -> bool:
+        """Whether someone has written a place in the shared memory of every block."""
+        if (local, size) not in self._written:
+            bits = self.launch.shared.granule_bits
+            words = slice(local >> bits, (local + size - 1 >> bits) + 1)
+            if not self.shared_state.reshape(self.blocks, -1)[:, words].all():
+                return False
+            self._written.add((local, size))
+        return True
 
     @cached_property
     def shared_history(self) -> AccessHistory | ClockedHistory:
@@ -408,10 +420,17 @@ class Group:
         """How many barriers each lane has passed; of all lanes, the chunk's own table."""
         return self._of_lanes(self.chunk.epoch)
 
+    @cached_property
+    def oldest_epoch(self) -> int:
+        """The fewest barriers that one of the lanes has passed."""
+        return int(self.epoch.min())
+
     def pass_barrier(self) -> None:
         """These lanes have passed one more barrier."""
         self.selection.put(self.chunk.epoch, self.epoch + 1)
-        del self.epoch
+        for group in (self, self.chunk.everyone):
+            for name in ("epoch", "oldest_epoch", "_late_load"):
+                group.__dict__.pop(name, None)
 
     @cached_property
     def lanes_in_warp(self) -> Any:
@@ -434,13 +453,12 @@ class Group:
         return self.block_slots * self.chunk.launch.shared.stride
 
     @cached_property
-    def _shared_rows(self) -> Rows | None:
-        return Rows.of(self.shared_base)
+    def _shared_begins(self) -> Places:
+        return Places.of(self.shared_base)
 
     def shared_places(self, local: int) -> Places:
         """One place in the shared memory of each lane's block."""
-        rows = self._shared_rows
-        return Places(self.shared_base + local, rows and Rows(rows.first + local, rows.shape))
+        return self._shared_begins.moved(local)
 
     @cached_property
     def whole_warps(self) -> bool:
@@ -531,13 +549,24 @@ class Group:
         thread = self._global_threads if space == "global" else self._shared_threads
         return history.stretches.touch(places, spec, thread, self.epoch, chunk.launch.time)
 
-    def late_load(self, spec: AccessSpec, places: Places, epoch: Any) -> LateLoad:
-        """A plain load of shared memory at these epochs, as it may be noted later."""
+    def late_load(self, spec: AccessSpec, places: Places) -> LateLoad:
+        """A plain load of shared memory, as it may be noted later."""
         chunk = self.chunk
         in_order = self.whole_warps and not chunk.epochs_split
-        epoch = epoch.copy() if self.everyone else epoch
+        epoch = self.epoch.copy() if self.everyone else self.epoch
         parts = places, spec, self._shared_threads, epoch, self.block_slots
         return LateLoad(*parts, chunk.launch.time, in_order).brief()
+
+    def late_load_of(self, spec: AccessSpec, local: int) -> LateLoad:
+        """The same for one place in the shared memory of each lane's block."""
+        begins = self._late_load
+        places, time = begins.places.moved(local), self.chunk.launch.time
+        return LateLoad(places, spec, *begins[2:5], time, begins.in_order, local)
+
+    @cached_property
+    def _late_load(self) -> LateLoad:
+        """A late load of the first place of each lane's block."""
+        return self.late_load(AccessSpec(0, 1, "load"), self._shared_begins)
 
     def _known(self, space: str, per_lane: int) -> Known:
         """What the lanes that access memory know of other threads, by clocks."""

@@ -447,12 +447,14 @@ class SharedMemory:
         self.stride = max(_align(top, SHARED_ALIGNMENT), SHARED_ALIGNMENT)
         self.granule_bits = granule.bit_length() - 1
         self.words_per_block = self.stride >> self.granule_bits
-        self._begins = np.array([a[0] for a in self.arrays], np.int64)
+        self._begin_list = [a[0] for a in self.arrays]
+        self._begins = np.array(self._begin_list, np.int64)
         self._ends = np.array([a[1] for a in self.arrays], np.int64)
 
     def holds(self, offset: int, size: int) -> bool:
         """Whether one array holds some bytes."""
-        return any(begin <= offset and offset + size <= end for begin, end, _ in self.arrays)
+        index = bisect.bisect_right(self._begin_list, offset) - 1
+        return index >= 0 and offset + size <= self.arrays[index][1]
 
     def require_inside(self, offsets: Any, size: int, what: str) -> None:
         """Raises Fault when a lane leaves every array. `offsets` are relative to the block."""

@@ -12,6 +12,8 @@ Array = Any
 _F32_MIN_NORMAL = np.float32(2.0**-126)
 _LOW_29_BITS = np.uint64(0x1FFF_FFFF)
 _HALF_OF_F32 = np.uint64(0x1000_0000)
+_FEW = 1024
+"""Threads of which `np.where` chooses in less time than `blend` takes, however the mask varies."""
 _SIGN, _TWO, _LARGEST_SUBNORMAL = np.uint32(1), np.uint32(2), np.uint32(0xFF_FFFC)
 
 
@@ -66,6 +68,13 @@ def all_bits(which: Array, size: int) -> Array:
     if size == 1:
         return np.negative(which.view(np.uint8))
     return np.negative(which.astype(f"u{size}"))
+
+
+def chosen(which: Array, first: Array, second: Array) -> Array:
+    """The first value where a mask is, else the second; both of one type."""
+    if len(which) <= _FEW:
+        return np.where(which, first, second)
+    return blend(all_bits(which, first.itemsize), first, second)
 
 
 def blend(bits: Array, first: Array, second: Array) -> Array:

@@ -93,8 +93,9 @@ class Rows:
 class Places:
     """The byte offsets of a group's lanes in a memory."""
 
-    def __init__(self, offsets: Any, rows: Rows | None):
-        self.offsets = offsets
+    def __init__(self, offsets: Any, rows: Rows | None, distance: int = 0):
+        """`distance` is added to the offsets, whose rows are given with it."""
+        self._given, self._distance = offsets, distance
         self.rows = rows
 
     @classmethod
@@ -103,7 +104,17 @@ class Places:
         return cls(offsets, Rows.of(offsets))
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self._given)
+
+    @cached_property
+    def offsets(self) -> Any:
+        """The offset of each lane."""
+        return self._given + self._distance if self._distance else self._given
+
+    def moved(self, distance: int) -> Places:
+        """These places, all so many bytes further."""
+        rows = self.rows and Rows(self.rows.first + distance, self.rows.shape)
+        return Places(self._given, rows, self._distance + distance)
 
     def limits(self) -> tuple[int, int]:
         """The smallest and the largest offset."""

@@ -123,6 +123,8 @@ class LateLoad(NamedTuple):
     time: int
     in_order: bool
     """Whether it may touch stretches."""
+    local: int = -1
+    """Where in its block's memory every lane loads, if that is one place."""
 
     def brief(self) -> LateLoad:
         """A load that leaves the same in the table, where two warps or more in turn read one place:
@@ -158,6 +160,35 @@ def _since(loads: list[LateLoad], epochs: Any) -> Iterator[LateLoad]:
             count = np.count_nonzero(still)
         if count:
             yield load if count == len(still) else load.of(still)
+
+
+def _as_one(loads: list[LateLoad], bits: int) -> tuple[Any, Accessors] | None:
+    """The words of `1 << bits` bytes that loads by the same lanes touch, and who touches them; None
+    where the lanes differ, or one may come near what another one loads.
+    """
+    thread, epoch = loads[0].thread, loads[0].epoch
+    if any(load.thread is not thread or load.epoch is not epoch for load in loads):
+        return None
+    rows = [load.places.rows for load in loads if load.places.rows is not None]
+    if len(rows) < len(loads) or any(each.shape is not rows[0].shape for each in rows):
+        return None
+    first, time, step = [], [], []
+    for load, each in zip(loads, rows, strict=True):
+        at = each.first >> bits
+        for word in range(at, at + max(load.spec.size >> bits, 1)):
+            first.append(word)
+            time.append(load.time)
+            step.append(load.spec.index)
+    near = max(first) - min(first) + 1 << bits
+    if near > rows[0].shape.gap or len(set(first)) < len(first):
+        return None
+    lanes, count = len(thread), len(first)
+    begins = (loads[0].places.offsets >> bits) - first[0]
+    by = Accessors(
+        thread.repeat(count), epoch.repeat(count), np.tile(time, lanes), 0, 0,
+        step=np.tile(step, lanes),
+    )  # fmt: skip
+    return np.add.outer(begins, first).reshape(-1), by
 
 
 OldestEpochs = Callable[[], Any]
@@ -209,6 +240,8 @@ class AccessHistory:
         keeps one."""
         self._last_epoch = 0
         """Of a block's own memory: the latest epoch in which anyone has written."""
+        self._last_read_epoch = 0
+        """The same for what was read, of which what is put off does not count."""
         self._late: list[LateLoad] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -229,21 +262,38 @@ class AccessHistory:
             longer[: len(vars(self)[name])] = vars(self)[name]
             setattr(self, name, longer)
 
-    def is_older(self, epoch: Any) -> bool:
-        """Whether all that was written was so before barriers that threads at these epochs have
+    def is_older(self, epoch: int) -> bool:
+        """Whether all that was written was so before barriers that threads from this epoch on have
         passed, in a block's own memory: then their loads race with none of it.
         """
-        return int(epoch.min()) > self._last_epoch
+        return epoch > self._last_epoch
+
+    def is_untouched(self, epoch: int) -> bool:
+        """Whether the same holds for all that was read and noted: then nothing races with what the
+        threads write.
+        """
+        return epoch > max(self._last_epoch, self._last_read_epoch)
 
     def note_epoch(self, epoch: Any) -> None:
         """Threads at these epochs write."""
         self._last_epoch = max(self._last_epoch, int(epoch.max()))
+
+    def note_read_epoch(self, epoch: Any) -> None:
+        """Threads at these epochs read what is not put off, or not any more."""
+        self._last_read_epoch = max(self._last_read_epoch, int(epoch.max()))
 
     def put_off(self, load: LateLoad, oldest: OldestEpochs) -> None:
         """Keeps a load, to be noted before the next access that it may have to be compared with."""
         self._late.append(load)
         if len(self._late) >= MOST_LATE:
             self.settle(oldest)
+
+    def has_late_load(self, local: int, size: int) -> bool:
+        """Whether a load that was put off may touch a place in a block's memory."""
+        return any(
+            load.local < 0 or (load.local < local + size and local < load.local + load.spec.size)
+            for load in self._late
+        )
 
     def settle(self, oldest: OldestEpochs) -> None:
         """Notes the loads that were put off, but for those after which all threads of their blocks
@@ -265,13 +315,15 @@ class AccessHistory:
     def _note_together(self, loads: list[LateLoad]) -> None:
         """Notes loads, at once where they have no word in common."""
         bits = self.stretches.granule_bits
+        if len(loads) > 1 and (one := _as_one(loads, bits)) is not None:
+            self._record_at_once(*one)
+            return
         each = [load.places.pieces(load.spec.size, bits) for load in loads]
         arrays = [words.array for words in each]
         if len(loads) < 2 or len(np.unique(together := np.concatenate(arrays))) < len(together):
             for load in loads:
                 self._note_late(load)
             return
-        words = Places(together << bits, None).pieces(1 << bits, bits)
         thread, epoch = (
             np.concatenate([v.repeat(w.per_lane) for v, w in zip(values, each, strict=True)])
             for values in ([load.thread for load in loads], [load.epoch for load in loads])
@@ -281,11 +333,19 @@ class AccessHistory:
             np.repeat(values, sizes)
             for values in ([load.time for load in loads], [load.spec.index for load in loads])
         )
+        self._record_at_once(together, Accessors(thread, epoch, time, 0, 0, step=step))
+
+    def _record_at_once(self, word: Any, by: Accessors) -> None:
+        """Records reads of words by their numbers, each of another one."""
+        bits = self.stretches.granule_bits
+        words = Places(word << bits, None).pieces(1 << bits, bits)
         self.stretches.turn_into_words(words, self)
-        self._record_readers(words, Accessors(thread, epoch, time, 0, 0, step=step))
+        self.note_read_epoch(by.epoch)
+        self._record_readers(words, by)
 
     def _note_late(self, load: LateLoad) -> None:
         parts = load.places, load.spec, load.thread, load.epoch, load.time
+        self.note_read_epoch(load.epoch)
         if load.in_order and self.stretches.touch(*parts):
             return
         words = load.places.pieces(load.spec.size, self.stretches.granule_bits)
@@ -329,6 +389,11 @@ class AccessHistory:
         self.stretches.turn_into_words(words, self)
         self._check_writers(words, by, acquired, atomic, unchanged, "store to {} that {} wrote")
         self._check_readers(words, by, acquired, unchanged)
+        self.note_store(words, by, atomic)
+
+    def store_untouched(self, words: Pieces, by: Accessors, atomic: bool) -> None:
+        """Records writes of what `is_untouched`."""
+        self.stretches.turn_into_words(words, self)
         self.note_store(words, by, atomic)
 
     def note_store(self, words: Pieces, by: Accessors, atomic: bool) -> None:

@@ -132,10 +132,10 @@ class Scheduler:
         value = group.registers[step.predicate]
         if not value.ndim:
             return bool(value) != step.negated
-        if step.negated:
-            value = ~value
         count = int(np.count_nonzero(value))
-        return True if count == group.n else value if count else False
+        if not count or count == group.n:
+            return (count > 0) != step.negated
+        return ~value if step.negated else value
 
     def _run_predicated(self, step: Step, group: Group) -> None:
         condition = self._condition(step, group)

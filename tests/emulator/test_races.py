@@ -229,10 +229,10 @@ class Table:
                 self.sync[lanes] = self.time
         return False
 
-    def _access(self, event: Event) -> bool:
+    def _accessors(self, event: Event) -> Accessors:
         at = np.array([event.thread])
         ids = (at + 1).astype(np.int32)
-        by = Accessors(
+        return Accessors(
             ids,
             self.epoch[at],
             self.time,
@@ -241,6 +241,9 @@ class Table:
             self.meetings and self.meetings.of(at, 1),
             self.fences.counts(ids) if self.blocks_order else None,
         )
+
+    def _access(self, event: Event) -> bool:
+        by = self._accessors(event)
         acquired = self.fences.ordered if self.blocks_order else None
         word = words_at(event.word)
         try:
@@ -292,20 +295,30 @@ def test_parts_of_warps_order_their_lanes_alone(events: list[Event]) -> None:
 
 
 class LateTable(Table):
-    """The same, as shared memory is used: loads that nothing can race with yet are put off."""
+    """The same, as shared memory is used: loads that nothing can race with yet are put off, and
+    stores that race with nothing are noted alone.
+    """
 
     def _access(self, event: Event) -> bool:
-        at = np.array([event.thread])
-        epoch = self.epoch[at]
-        if not event.write and self.history.is_older(epoch):
+        history, by = self.history, self._accessors(event)
+        epoch = int(by.epoch.min())
+        if not event.write and history.is_older(epoch):
             if not event.atomic:
                 spec, places = AccessSpec(0, 1, "load"), Places.of(np.array([event.word]))
-                parts = places, spec, (at + 1).astype(np.int32), epoch, np.array([0])
-                self.history.put_off(LateLoad(*parts, self.time, False), self._oldest)
+                parts = places, spec, by.thread, by.epoch, np.array([0])
+                late = LateLoad(*parts, self.time, False, event.word)
+                history.put_off(late, self._oldest)
             return False
-        self.history.settle(self._oldest)
+        if history.has_late_load(event.word, 1):
+            history.settle(self._oldest)
+        is_untouched = history.is_untouched(epoch)
         if event.write:
-            self.history.note_epoch(epoch)
+            history.note_epoch(by.epoch)
+        else:
+            history.note_read_epoch(by.epoch)
+        if event.write and is_untouched:
+            history.store_untouched(words_at(event.word), by, event.atomic)
+            return False
         return super()._access(event)
 
     def _oldest(self) -> Any:
@@ -322,6 +335,27 @@ def test_loads_that_are_put_off_are_found_to_race_as_any(events: list[Event]) ->
         assert late.take(event) == found
         if found:
             return
+
+
+def test_loads_of_one_group_leave_what_loads_of_several_do() -> None:
+    """Those that its lanes make one after another are noted at once."""
+    lanes, stride, words = 3, 64, 4
+    thread, epoch = np.ones(lanes, np.int32), np.full(lanes, 2, np.int32)
+    begins, block = Places.of(np.arange(lanes) * stride), np.arange(lanes)
+    together, apart = (
+        AccessHistory(lanes * stride, FindingKind.SHARED_RACE, 31, str, 2) for _ in "ab"
+    )
+    for number, (local, size) in enumerate([(0, 4), (16, 16), (8, 8), (4, 4)]):
+        spec, places = AccessSpec(number, size, "load"), begins.moved(local)
+        for history, by in ((together, thread), (apart, thread.copy())):
+            load = LateLoad(places, spec, by, epoch, block, 7 + number, False, local)
+            history.put_off(load, lambda: epoch)
+    for history in (together, apart):
+        history.settle(lambda: epoch)
+    for name in ("reader", "read_epoch", "read_time", "read_step"):
+        found, expected = getattr(together, name), getattr(apart, name)
+        assert np.count_nonzero(expected) >= lanes * words
+        np.testing.assert_array_equal(found, expected)
 
 
 def forgotten(seen: list[Event]) -> list[int]:

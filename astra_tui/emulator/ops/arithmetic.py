@@ -49,6 +49,14 @@ def elementwise(decoder: Decoder, instruction: Instruction, function: Function) 
     sources = [decoder.read(operand, kind) for operand in instruction.operands[1:]]
     write = decoder.write(instruction.operands[0], kind)
     apply = _applied(kind, instruction.modifiers, function)
+    if len(sources) == 1:
+        (only,) = sources
+
+        def run_one(regs: dict[int, Any], group: Any) -> None:
+            write(regs, apply(only(regs)))
+
+        return run_one
+
     if len(sources) == 2:
         first, second = sources
 

@@ -17,7 +17,7 @@ from astra_tui.emulator.address_space import (
     to_generic,
 )
 from astra_tui.emulator.faults import Fault, first_true
-from astra_tui.emulator.numerics import all_bits, bf16_to_f32, blend, flush
+from astra_tui.emulator.numerics import bf16_to_f32, chosen, flush
 from astra_tui.emulator.operands import DTYPES, UNSIGNED, Decoder, Reader, Run, opcode, type_of
 from astra_tui.emulator.ops.arithmetic import Function, is_float, join_halves, unpack_half
 from astra_tui.emulator.ptx.module import Instruction, Vector
@@ -82,12 +82,11 @@ def _selp(decoder: Decoder, instruction: Instruction) -> Run:
     condition = decoder.read(instruction.operands[3], "pred")
     write = decoder.write(instruction.operands[0], kind)
     decoder.sources = _choice(decoder, instruction, condition)
-    size = DTYPES[kind].itemsize
 
     def run(regs: dict[int, Any], group: Any) -> None:
         which = condition(regs)
         if which.ndim:
-            write(regs, blend(all_bits(which, size), first(regs), second(regs)))
+            write(regs, chosen(which, first(regs), second(regs)))
         else:
             write(regs, first(regs) if which else second(regs))
 
@@ -200,6 +199,9 @@ def _setp(decoder: Decoder, instruction: Instruction) -> Run:
     write_other = decoder.write(other, "pred") if other is not None else None
     combine, condition = _combination(decoder, instruction, 3)
 
+    def run_plain(regs: dict[int, Any], group: Any) -> None:
+        write(regs, compare(regs))
+
     def run(regs: dict[int, Any], group: Any) -> None:
         result = compare(regs)
         if packed:
@@ -212,7 +214,7 @@ def _setp(decoder: Decoder, instruction: Instruction) -> Run:
             write_other(regs, combine(np.logical_not(result), regs, condition))
         write(regs, combine(result, regs, condition))
 
-    return run
+    return run if packed or write_other is not None or condition is not None else run_plain
 
 
 def _combination(decoder: Decoder, instruction: Instruction, index: int) -> tuple[Function, Any]:
