@@ -29,7 +29,8 @@ FIRES_ON_GPU = {
     "fused_add_rmsnorm": FIRES["fused_add_rmsnorm"]
     | {"warp_rows", "tune_block", "overlap_launches"},
     "merge_attn_states_lse": FIRES["merge_attn_states_lse"]
-    | {"pack_rows", "tune_block", "cache_hints", "overlap_launches", "one_path"},
+    | {"pack_rows", "tune_block", "cache_hints", "overlap_launches", "one_path"}
+    | {"loads_first"},
     "silu_and_mul": FIRES["silu_and_mul"]
     | {"row_grid", "full_grid", "tune_block", "cache_hints", "overlap_launches"},
 }

@@ -13,6 +13,7 @@ from astra_tui.playbook.moves.flush_exp import FlushExp
 from astra_tui.playbook.moves.full_grid import FullGrid
 from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.keep_row import KeepRow
+from astra_tui.playbook.moves.loads_first import LoadsFirst
 from astra_tui.playbook.moves.one_path import OnePath
 from astra_tui.playbook.moves.online_softmax import OnlineSoftmax
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
@@ -56,6 +57,7 @@ def all_moves() -> tuple[Move, ...]:
         TuneBlock(),
         CacheHints(),
         OverlapLaunches(),
+        LoadsFirst(),
         FlushExp(),
         TriggerEarly(),
     )
@@ -82,6 +84,7 @@ BY_TIME = (
     "batch_loads",
     "store_early",
     "overlap_launches",
+    "loads_first",
     "flush_exp",
     "trigger_early",
     "warp_rows",

@@ -15,10 +15,11 @@ STEPS = (
     *("row_grid", "full_grid", "reciprocal", "fast_math", "one_path", "wide_accesses"),
     *("flat_grid", "cheap_division"),
     *("pack_rows", "shuffle_reduction", "fit_block", "keep_row", "row_in_registers"),
-    *("overlap_launches", "flush_exp"),
+    *("overlap_launches", "loads_first", "flush_exp"),
 )
 """Moves of which the sum is what others ship: a grid that fills the GPU, cheap arithmetic, 16-byte
-accesses, blocks that fit the row, a row that is read once, and launches that overlap."""
+accesses, blocks that fit the row, a row that is read once, launches that overlap, and loads that
+leave first."""
 
 LESS_EXACT = frozenset(("reciprocal", "fast_math", "flush_exp"))
 """Those of which a result that is wrong by little may come."""
