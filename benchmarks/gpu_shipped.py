@@ -56,7 +56,7 @@ SWEEP_SECONDS = 60.0
 """What a sweep needs at least; it is not begun with less."""
 VERSION_SECONDS = 0.9
 """What the last timing takes for a version of a shape in each of the two chains."""
-GRACE_SECONDS = 20.0
+GRACE_SECONDS = 45.0
 """From an interrupt to the end by force; a sweep checks the best of what it has measured then."""
 
 
