@@ -212,7 +212,7 @@ FOR_GPUS = {
     *("row_grid", "full_grid", "flat_grid", "pack_rows", "single_turn", "store_early"),
     *("early_loads", "batch_loads", "cheap_division", "row_in_registers", "warp_rows"),
     *("overlap_launches", "flush_exp", "trigger_early", "tune_block", "cache_hints", "one_path"),
-    "loads_first",
+    *("loads_first", "keep_values"),
 }
 
 

@@ -43,7 +43,7 @@ ONLY_AFTER_OTHERS = {
         "early_loads",
         "batch_loads",
     ),
-    *("store_early", "trigger_early", "flush_exp"),
+    *("store_early", "trigger_early", "flush_exp", "keep_values"),
 }
 ONLY_ON_COUNTS = {"drop_tail"}
 ONLY_ON_SOFTMAX = {"online_softmax"}

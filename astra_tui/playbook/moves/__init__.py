@@ -13,6 +13,7 @@ from astra_tui.playbook.moves.flush_exp import FlushExp
 from astra_tui.playbook.moves.full_grid import FullGrid
 from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.keep_row import KeepRow
+from astra_tui.playbook.moves.keep_values import KeepValues
 from astra_tui.playbook.moves.loads_first import LoadsFirst
 from astra_tui.playbook.moves.one_path import OnePath
 from astra_tui.playbook.moves.online_softmax import OnlineSoftmax
@@ -52,6 +53,7 @@ def all_moves() -> tuple[Move, ...]:
         SingleTurn(),
         EarlyLoads(),
         BatchLoads(),
+        KeepValues(),
         StoreEarly(),
         WarpRows(),
         TuneBlock(),
@@ -82,6 +84,7 @@ BY_TIME = (
     "single_turn",
     "early_loads",
     "batch_loads",
+    "keep_values",
     "store_early",
     "overlap_launches",
     "loads_first",

@@ -54,6 +54,7 @@ from astra_tui.playbook.launching import (
 from astra_tui.playbook.loops import Loop, loops_of
 from astra_tui.playbook.moves.batch_loads import with_batched_loads
 from astra_tui.playbook.moves.fit_block import bounded, is_bounded
+from astra_tui.playbook.moves.keep_values import with_kept_values
 from astra_tui.playbook.moves.store_early import StoreEarly
 from astra_tui.playbook.turns import TURNS, in_place_of, turns_of, unrolled, within
 
@@ -142,8 +143,8 @@ class KeepRow:
 
 
 def _for_times(text: str, before: KernelText, evidence: Evidence) -> tuple[str, str]:
-    """The source in which results leave as soon as they are known, and all loads before, with what
-    to say about it.
+    """The source in which results leave as soon as they are known, all loads before, and values are
+    kept that are known then, with what to say about it.
 
     What is kept costs registers, and with them the second block of a multiprocessor: the move
     alone made long rows 13 % slower on an H100, and 1 % faster with this.
@@ -157,7 +158,10 @@ def _for_times(text: str, before: KernelText, evidence: Evidence) -> tuple[str, 
     plural = "a result" if stored == 1 else f"{stored} results"
     said = f" The first loop stores {plural} that it can know already." if stored else ""
     batched = with_batched_loads(text, before)
-    return batched, f"{said} All of its loads leave first." if batched != text else said
+    said += " All of its loads leave first." if batched != text else ""
+    kept = with_kept_values(batched, before)
+    said += " What several inputs make is kept in their place." if kept != batched else ""
+    return kept, said
 
 
 def _read(
