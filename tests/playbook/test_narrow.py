@@ -42,11 +42,11 @@ FP8 = (ROOT / "benchmarks/kernels/rmsnorm_quant.cu").read_text()
     [
         (
             "vllm_static_int8_quant", INT8, "Pack<int8_t, WIDTH>",
-            ["fast_math", "wide_accesses", "flat_grid"],
+            ["reciprocal", "fast_math", "wide_accesses", "flat_grid"],
         ),
         (
             "flashinfer_rmsnorm_quant", FP8, "Pack<__nv_fp8x2_e4m3, WIDTH / 2>",
-            ["wide_accesses", "keep_row", "overlap_launches", "early_loads"],
+            ["reciprocal", "wide_accesses", "keep_row", "overlap_launches", "early_loads"],
         ),
     ],
 )  # fmt: skip
