@@ -36,6 +36,7 @@ from astra_tui.cuda_source.syntax import (
 )
 from astra_tui.cuda_source.syntax import field as child
 from astra_tui.cuda_source.types import INTEGER_TYPES, is_float
+from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import Launch
 from astra_tui.playbook.accesses import (
     Access,
@@ -62,8 +63,8 @@ from astra_tui.playbook.lane_indices import LaneIndices, NotWidenable, refusal
 from astra_tui.playbook.launching import factors, plan_value
 from astra_tui.playbook.loops import Loop, loops_of, read_loop
 
-_PAIRS = {"__nv_fp8_e4m3": "__nv_fp8x2_e4m3", "__nv_fp8_e5m2": "__nv_fp8x2_e5m2"}
-"""Types of which one instruction converts two, by what a conversion of two is called."""
+_PAIRS = {t.cuda: t.cuda.replace("8_", "8x2_") for t in DType if t.is_float and t.bits == 8}
+"""Types of which one instruction converts two, and what CUDA calls two of them."""
 
 _IN_FLIGHT = 8
 """Iterations of a loop over packs that are unrolled: so many loads are on the way at once."""
