@@ -99,6 +99,7 @@ def test_it_is_declared_where_all_loops_see_it(tasks: dict[str, KernelTask]) -> 
         ("  sum = block_sum(sum);\n", "  a_kept[0] = b_kept[0];\n"),
         ("  sum = block_sum(sum);\n", "  change(a_kept);\n"),
         ("  sum = block_sum(sum);\n", "  memcpy(&a_kept[0].value[0], in, 2);\n"),
+        ("  sum = block_sum(sum);\n", '  asm("" : "+r"(a_kept[0]));\n'),
         ("a_2 = a_kept[turn]", "a_2 = a_kept[TURNS - 1 - turn]"),
         (LANES, LANES.replace("WIDTH", "4")),
         (f"#pragma unroll\n      {LANES}", f"      {LANES}"),
@@ -106,8 +107,8 @@ def test_it_is_declared_where_all_loops_see_it(tasks: dict[str, KernelTask]) -> 
     ],
     ids=[
         *("another value", "one input", "another guard", "other rows", "a changed input"),
-        *("an array that is handed on", "an element that is", "another turn", "fewer lanes"),
-        *("not unrolled", "a sum"),
+        *("an array that is handed on", "an element that is", "asm", "another turn"),
+        *("fewer lanes", "not unrolled", "a sum"),
     ],
 )  # fmt: skip
 def test_what_may_differ_is_computed_again(

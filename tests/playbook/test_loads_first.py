@@ -70,12 +70,14 @@ def test_a_load_leaves_before_what_it_does_not_need(
         f"int i = row; {SLOW} if (s == 0.0f) i = 0; {LOAD} {END}",
         f"{SLOW} for (int n = 0; n < 2; ++n) d += n; const int i = row; {LOAD} {END}",
         f"{SLOW} atomicAdd((float*)out, s); const int i = row; {LOAD} {END}",
+        f'{SLOW} asm volatile("membar.gl;"); const int i = row; {LOAD} {END}',
+        f"{SLOW} Lock lock(place); const int i = row; {LOAD} {END}",
         f"const volatile float* now = scale; {SLOW} const int i = row; {LOAD} {END}",
         f"{SLOW} const int i = row; {LOAD} {{ const float x = s; out[row] = (T)x; }}",
     ],
     ids=[
         *("nothing slow", "its address", "a store", "a barrier", "a return", "a changed address"),
-        *("a loop", "an atomic", "volatile", "a name twice"),
+        *("a loop", "an atomic", "asm", "a constructor", "volatile", "a name twice"),
     ],
 )
 def test_a_load_stays_behind(body: str, tasks: dict[str, KernelTask]) -> None:

@@ -13,6 +13,7 @@ from astra_tui.cuda_source.syntax import (
     ancestors,
     contains,
     field,
+    identifiers_in,
     of_type,
     statements_of,
     text_of,
@@ -181,7 +182,8 @@ def _is_filled(kernel: Function, value: _Value, array: str) -> bool:
     variable = kernel.lookup(array, value.value)
     assert variable is not None
     stores = [a for a in accesses_in(kernel.body, kernel) if a.is_store and a.root == variable]
-    known = all(map(_is_element, kernel.uses(variable)))
+    in_asm = [a for a in of_type(kernel.body, "gnu_asm_expression") if array in identifiers_in(a)]
+    known = not in_asm and all(map(_is_element, kernel.uses(variable)))
     return known and all(a.node.end_byte < value.variable.declaration.start_byte for a in stores)
 
 

@@ -37,6 +37,10 @@ _WITH_BRANCHES = frozenset(
 behind a branch to before it.
 """
 _JUMPS = ("return_statement", "break_statement", "continue_statement", "goto_statement")
+_UNKNOWN = (
+    *("gnu_asm_expression", "new_expression", "delete_expression", "lambda_expression"),
+    "function_declarator",  # As the grammar has a constructor's arguments.
+)
 _ACCESSES = ("subscript_expression", "pointer_expression")
 _KNOWN = ("declaration", "expression_statement", "if_statement")
 
@@ -143,12 +147,14 @@ def _is_address(statement: Node) -> bool:
 
 def _may_be_passed(statement: Node) -> bool:
     """Whether a load may as well happen before a statement."""
-    if statement.type not in _KNOWN or any(True for _ in of_type(statement, *LOOPS, *_JUMPS)):
+    if statement.type not in _KNOWN or stores_in(statement):
         return False
-    if stores_in(statement):
+    if any(True for _ in of_type(statement, *LOOPS, *_JUMPS, *_UNKNOWN)):
         return False
-    calls = of_type(statement, "call_expression", "new_expression", "lambda_expression")
-    return all(call.type == "call_expression" and is_pure(call) for call in calls)
+    values = (d.child_by_field_name("value") for d in of_type(statement, "init_declarator"))
+    if any(v is not None and v.type in ("argument_list", "initializer_list") for v in values):
+        return False
+    return all(map(is_pure, of_type(statement, "call_expression")))
 
 
 def _is_slow(statement: Node, kernel: Function) -> bool:
