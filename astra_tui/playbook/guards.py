@@ -25,6 +25,7 @@ from astra_tui.playbook.edits import Edit, indented_deeper
 from astra_tui.playbook.edits import replace as put
 from astra_tui.playbook.invariance import plain_locals
 from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.loops import JUMPS
 
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
@@ -96,9 +97,8 @@ def _guarded(kernel: Function, statement: Node) -> tuple[Variable, str, Node] | 
 
 def _is_plain(source: KernelText, included: Mapping[str, str], statements: list[Node]) -> bool:
     """Whether threads neither leave in them nor meet."""
-    jumps = ("return_statement", "goto_statement", "break_statement", "continue_statement")
     for statement in statements:
-        if next(of_type(statement, *jumps), None) is not None:
+        if next(of_type(statement, *JUMPS), None) is not None:
             return False
         if source.meeting(statement, included) is not None:
             return False

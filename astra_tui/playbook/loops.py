@@ -21,6 +21,9 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 
+JUMPS = ("break_statement", "continue_statement", "return_statement", "goto_statement")
+"""Statements after which others may not run."""
+
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 
 
@@ -69,8 +72,7 @@ class Loop:
 
     def has_jump(self) -> bool:
         """Whether an iteration can end early or leave the loop."""
-        jumps = ("break_statement", "continue_statement", "return_statement", "goto_statement")
-        return any(any(True for _ in of_type(s, *jumps)) for s in self.body)
+        return any(any(True for _ in of_type(s, *JUMPS)) for s in self.body)
 
 
 def loops_of(function: Function) -> Iterator[Loop]:

@@ -81,6 +81,29 @@ def test_a_value_of_two_inputs_is_kept_in_their_place(tasks: dict[str, KernelTas
     assert isinstance(propose(made, tasks), NotApplicable)
 
 
+@pytest.mark.parametrize(
+    ("declared", "factor"),
+    [
+        ("__shared__ float shared[8];", "shared[lane]"),
+        ("", "(float)in[i].value[lane]"),
+        ("", "at_large"),
+        ("auto& other = a_kept[0];", "1.0f"),
+    ],
+    ids=["shared memory", "global memory", "a global variable", "a reference to an input"],
+)
+def test_what_others_may_change_in_between_is_computed_again(
+    declared: str, factor: str, tasks: dict[str, KernelTask]
+) -> None:
+    text = (
+        SOURCE.replace("int j = ", "int i = ").replace("(j < d)", "(i < d)").replace("[j]", "[i]")
+    )
+    assert isinstance(propose(text, tasks), Proposal)
+    text = text.replace("  float sum", f"  {declared}\n  float sum")
+    for term in ("(float)a.value[lane]", "(float)a_2.value[lane]"):
+        text = text.replace(f"z = {term}", f"z = {factor} * {term}")
+    assert isinstance(propose(text, tasks), NotApplicable)
+
+
 def test_it_is_declared_where_all_loops_see_it(tasks: dict[str, KernelTask]) -> None:
     begin, end = SOURCE.index("#pragma unroll", SOURCE.index("sum = 0.0f")), "  sum = block_sum"
     inside = f"{SOURCE[:begin]}  {{\n{SOURCE[begin:]}".replace(end, f"  }}\n{end}")
@@ -103,12 +126,14 @@ def test_it_is_declared_where_all_loops_see_it(tasks: dict[str, KernelTask]) -> 
         ("a_2 = a_kept[turn]", "a_2 = a_kept[TURNS - 1 - turn]"),
         (LANES, LANES.replace("WIDTH", "4")),
         (f"#pragma unroll\n      {LANES}", f"      {LANES}"),
+        ("if (j < d) {", "if (j < d) {} else {"),
+        ("if (j < d) {", "while (j < d) {"),
         ("const float z = (float)a.value[lane] +", "const float z = sum + (float)a.value[lane] +"),
     ],
     ids=[
         *("another value", "one input", "another guard", "other rows", "a changed input"),
         *("an array that is handed on", "an element that is", "asm", "another turn"),
-        *("fewer lanes", "not unrolled", "a sum"),
+        *("fewer lanes", "not unrolled", "the other side of a guard", "a loop in between", "a sum"),
     ],
 )  # fmt: skip
 def test_what_may_differ_is_computed_again(

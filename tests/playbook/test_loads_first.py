@@ -74,13 +74,23 @@ def test_a_load_leaves_before_what_it_does_not_need(
         f"{SLOW} Lock lock(place); const int i = row; {LOAD} {END}",
         f"const volatile float* now = scale; {SLOW} const int i = row; {LOAD} {END}",
         f"{SLOW} const int i = row; {LOAD} {{ const float x = s; out[row] = (T)x; }}",
+        f"int i = row; int& j = i; {SLOW} j = 5; {LOAD} {END}",
     ],
     ids=[
         *("nothing slow", "its address", "a store", "a barrier", "a return", "a changed address"),
         *("a loop", "an atomic", "asm", "a constructor", "volatile", "a name twice"),
+        "a reference",
     ],
 )
 def test_a_load_stays_behind(body: str, tasks: dict[str, KernelTask]) -> None:
     answer = propose(body, tasks)
     assert isinstance(answer, NotApplicable)
     assert answer.reason == "no load stands behind slow arithmetic in its block"
+
+
+def test_a_kernel_with_volatile_parameters_stays_as_it_is(tasks: dict[str, KernelTask]) -> None:
+    text = f"{HEAD}  {SLOW} const int i = row; {LOAD} {END}\n}}\n"
+    evidence = Evidence(tasks["silu_and_mul"], device=GPU)
+    assert isinstance(LoadsFirst().propose(KernelText.read(text), evidence), Proposal)
+    text = text.replace("const float* scale", "const volatile float* scale")
+    assert isinstance(LoadsFirst().propose(KernelText.read(text), evidence), NotApplicable)

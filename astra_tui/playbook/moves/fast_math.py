@@ -21,6 +21,7 @@ from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, 
 from astra_tui.playbook.edits import Edit, outermost, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.moves.reciprocal import is_one
 from astra_tui.playbook.tolerance import tight_tolerance
 
 _FAST = {"expf": "__expf", "logf": "__logf", "log2f": "__log2f", "log10f": "__log10f"}
@@ -112,8 +113,7 @@ def _fast(node: Node, function: Function, slow: list[Node]) -> str:
 
 def _fast_division(node: Node, function: Function, slow: list[Node]) -> str:
     left, right = bare(field(node, "left")), bare(field(node, "right"))
-    is_one = left.type == "number_literal" and float(text_of(left).rstrip("fF")) == 1.0
     is_root = right.type == "call_expression" and called_name(right) in ("sqrtf", "sqrt")
-    if is_one and is_root:
+    if is_one(left) and is_root:
         return f"rsqrtf({_fast(arguments_of(right)[0], function, slow)})"
     return f"__fdividef({_fast(left, function, slow)}, {_fast(right, function, slow)})"

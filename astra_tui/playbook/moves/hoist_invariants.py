@@ -51,9 +51,8 @@ from astra_tui.playbook.invariance import (
     plain_locals,
 )
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.loops import Loop, loops_of
+from astra_tui.playbook.loops import JUMPS, Loop, loops_of
 
-_JUMPS = ("break_statement", "continue_statement", "return_statement", "goto_statement")
 _EXPRESSIONS = ("call_expression", "binary_expression", "subscript_expression")
 
 
@@ -167,7 +166,7 @@ def _lift_statements(
     conditional: bool,
 ) -> None:
     for statement in statements:
-        if any(True for _ in of_type(statement, *_JUMPS)):
+        if any(True for _ in of_type(statement, *JUMPS)):
             return
         if _can_leave(invariance, statement, banned, conditional):
             found.statements.append(statement)
@@ -232,7 +231,7 @@ def _lift_expressions(invariance: Invariance, found: _Found) -> None:
     """The largest costly invariant expressions of the statements that stay."""
     function = invariance.function
     for statement in found.loop.body:
-        if any(True for _ in of_type(statement, *_JUMPS)):
+        if any(True for _ in of_type(statement, *JUMPS)):
             return
         candidates = [
             n for n in of_type(statement, *_EXPRESSIONS)

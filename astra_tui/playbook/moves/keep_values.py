@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.effects import fresh_name, is_pure, written_names
+from astra_tui.cuda_source.effects import (
+    BUILTIN_OBJECTS,
+    PURE_FUNCTIONS,
+    fresh_name,
+    is_pure,
+    written_names,
+)
 from astra_tui.cuda_source.functions import Function, Variable
 from astra_tui.cuda_source.syntax import (
     ancestors,
@@ -29,6 +35,7 @@ from astra_tui.playbook.edits import (
     pragma_of,
     remove_statement,
     replace,
+    rewritten,
 )
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.invariance import plain_locals
@@ -99,7 +106,7 @@ def _shared_values(source: KernelText) -> list[_Shared]:
     for kernel in (k for k in source.kernels if not is_left_over(source, k)):
         by_form: dict[str, list[_Value]] = {}
         for value in _values(kernel):
-            form = _form_of(kernel, value)
+            form = _form_of(source, kernel, value)
             if form:
                 by_form.setdefault(form, []).append(value)
         found += [_Shared(kernel, v[0], tuple(v[1:])) for v in by_form.values() if len(v) > 1]
@@ -122,59 +129,75 @@ def _is_unrolled(loop: Loop) -> bool:
     return pragma is not None and text_of(pragma).split()[1:] == ["unroll"]
 
 
-def _form_of(kernel: Function, value: _Value) -> str:
+def _form_of(source: KernelText, kernel: Function, value: _Value) -> str:
     """What is computed, for which lanes and under which conditions, whatever locals are called; ""
     for what cannot be kept, or has fewer than two inputs that are.
     """
-    if not is_pure(value.value) or text_of(value.turn.start) != "0" or value.lane.step is not None:
+    guards = _guards(value)
+    if guards is None or text_of(value.turn.start) != "0" or value.lane.step is not None:
+        return ""
+    if any(v.is_reference for v in kernel.locals):
         return ""
     arrays: set[str] = set()
-    whole = (value.value, value.lane.bound, value.lane.start, value.turn.bound, *_guards(value))
-    parts = [_written_out(kernel, value, node, arrays) for node in whole]
+    whole = (value.value, value.lane.bound, value.lane.start, value.turn.bound, *guards)
+    parts = [_written_out(source, kernel, value, node, arrays) for node in whole]
     if "" in parts or len(arrays) < 2 or not all(_is_filled(kernel, value, a) for a in arrays):
         return ""
     return "; ".join(parts)
 
 
-def _guards(value: _Value) -> Iterator[Node]:
-    """The conditions within a turn under which the lanes compute."""
-    for above, _ in ancestors(value.lane.node):
+def _guards(value: _Value) -> list[Node] | None:
+    """The conditions within a turn that hold where the lanes compute; None where something else
+    decides.
+    """
+    found: list[Node] = []
+    for above, below in ancestors(value.lane.node):
         if above == value.turn.node:
-            return
-        if above.type == "if_statement":
-            yield field(above, "condition")
+            return found
+        if above.type == "if_statement" and below == field(above, "consequence"):
+            found.append(field(above, "condition"))
+        elif above.type != "compound_statement":
+            return None
+    return None
 
 
-def _written_out(kernel: Function, value: _Value, node: Node, arrays: set[str]) -> str:
-    """An expression with locals of the turn replaced by what they stand for, "" where one changes;
-    notes the arrays of the thread that it reads.
+def _written_out(
+    source: KernelText, kernel: Function, value: _Value, node: Node, arrays: set[str]
+) -> str:
+    """An expression with locals of the turn replaced by what they stand for; "" where it may have
+    another value later. Notes the arrays of the thread that it reads.
     """
     edits = []
     for use in of_type(node, "identifier"):
-        name, variable = text_of(use), kernel.lookup(text_of(use), use)
-        if variable in (value.turn.variable, value.lane.variable):
-            text = "(turn)" if variable == value.turn.variable else "(lane)"
-        elif variable is not None and variable.is_array and not variable.is_shared:
-            arrays.add(name)
-            text = name
-        elif variable is None or not contains(value.turn.node, variable.declaration):
-            text = name if variable is None or kernel.is_constant(variable) else ""
-        elif variable.value is not None and kernel.is_constant(variable):
-            text = f"({_written_out(kernel, value, variable.value, arrays)})"
-        else:
-            text = ""
-        if text in ("", "()"):
+        text = _stands_for(source, kernel, value, use, arrays)
+        if not text:
             return ""
         edits.append(replace(use, text))
-    return _with_edits(node, edits)
+    return " ".join(rewritten(source.data, node, edits).split()) if is_pure(node) else ""
 
 
-def _with_edits(node: Node, edits: Sequence[Edit]) -> str:
-    whole, text, at = node.text or b"", "", node.start_byte
-    for edit in sorted(edits, key=lambda e: e.start):
-        text += whole[at - node.start_byte : edit.start - node.start_byte].decode() + edit.text
-        at = edit.end
-    return " ".join((text + whole[at - node.start_byte :].decode()).split())
+def _stands_for(
+    source: KernelText, kernel: Function, value: _Value, use: Node, arrays: set[str]
+) -> str:
+    name, variable = text_of(use), kernel.lookup(text_of(use), use)
+    if any(name in identifiers_in(a) for a in of_type(kernel.body, "gnu_asm_expression")):
+        return ""
+    if variable is None:
+        known = {*BUILTIN_OBJECTS, *PURE_FUNCTIONS, *(name for _, name, _ in kernel.template)}
+        return name if name in known else ""
+    if variable in (value.turn.variable, value.lane.variable):
+        return "(turn)" if variable == value.turn.variable else "(lane)"
+    if variable.is_array and not variable.is_shared:
+        arrays.add(name)
+        return name
+    if not variable.is_scalar or variable.is_shared or not kernel.is_constant(variable):
+        return ""
+    if not contains(value.turn.node, variable.declaration):
+        return name
+    if variable.value is None:
+        return ""
+    text = _written_out(source, kernel, value, variable.value, arrays)
+    return f"({text})" if text else ""
 
 
 def _is_filled(kernel: Function, value: _Value, array: str) -> bool:
@@ -182,8 +205,7 @@ def _is_filled(kernel: Function, value: _Value, array: str) -> bool:
     variable = kernel.lookup(array, value.value)
     assert variable is not None
     stores = [a for a in accesses_in(kernel.body, kernel) if a.is_store and a.root == variable]
-    in_asm = [a for a in of_type(kernel.body, "gnu_asm_expression") if array in identifiers_in(a)]
-    known = not in_asm and all(map(_is_element, kernel.uses(variable)))
+    known = all(map(_is_element, kernel.uses(variable)))
     return known and all(a.node.end_byte < value.variable.declaration.start_byte for a in stores)
 
 

@@ -27,6 +27,7 @@ from astra_tui.playbook.edits import Edit, dedented, insert_before, remove_state
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.invariance import plain_locals
 from astra_tui.playbook.kernel_text import KernelText
+from astra_tui.playbook.loops import JUMPS
 
 _WITH_BRANCHES = frozenset(
     name + suffix
@@ -36,7 +37,6 @@ _WITH_BRANCHES = frozenset(
 """Functions that the compiler makes branches of, for operands that are rare. It moves no load from
 behind a branch to before it.
 """
-_JUMPS = ("return_statement", "break_statement", "continue_statement", "goto_statement")
 _UNKNOWN = (
     *("gnu_asm_expression", "new_expression", "delete_expression", "lambda_expression"),
     "function_declarator",  # As the grammar has a constructor's arguments.
@@ -90,7 +90,7 @@ class LoadsFirst:
 
 
 def _loads(kernel: Function) -> Iterator[_Early]:
-    if "volatile" in text_of(kernel.body):
+    if "volatile" in text_of(kernel.node) or any(v.is_reference for v in kernel.locals):
         return
     blocks = [kernel.body, *of_type(kernel.body, "compound_statement")]
     for block in {b.id: b for b in blocks}.values():
@@ -149,7 +149,7 @@ def _may_be_passed(statement: Node) -> bool:
     """Whether a load may as well happen before a statement."""
     if statement.type not in _KNOWN or stores_in(statement):
         return False
-    if any(True for _ in of_type(statement, *LOOPS, *_JUMPS, *_UNKNOWN)):
+    if any(True for _ in of_type(statement, *LOOPS, *JUMPS, *_UNKNOWN)):
         return False
     values = (d.child_by_field_name("value") for d in of_type(statement, "init_declarator"))
     if any(v is not None and v.type in ("argument_list", "initializer_list") for v in values):

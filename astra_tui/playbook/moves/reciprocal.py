@@ -124,7 +124,7 @@ def _divisors(source: KernelText, function: Function) -> list[_Divisor]:
         if operator_of(node) != "/" or not is_float(node, function):
             continue
         divisor = bare(field(node, "right"))
-        if not _is_one(field(node, "left")) and _stays_in_memory(source, function, divisor):
+        if not is_one(field(node, "left")) and _stays_in_memory(source, function, divisor):
             loaded.append(_Divisor(function, None, (node,)))
         variable = function.lookup(text_of(divisor), divisor)
         if divisor.type != "identifier" or variable is None or not variable.is_scalar:
@@ -138,7 +138,8 @@ def _divisors(source: KernelText, function: Function) -> list[_Divisor]:
     ] + loaded
 
 
-def _is_one(node: Node) -> bool:
+def is_one(node: Node) -> bool:
+    """Whether an expression is the number 1, in one of its spellings."""
     return text_of(bare(node)).rstrip("fF") in ("1.0", "1.", "1")
 
 
