@@ -13,9 +13,10 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from astra_tui.cuda_source.effects import PURE_FUNCTIONS
-from astra_tui.cuda_source.functions import Function, variables_of
+from astra_tui.cuda_source.effects import PURE_FUNCTIONS, stores_in
+from astra_tui.cuda_source.functions import Function, Variable, variables_of
 from astra_tui.cuda_source.syntax import (
+    bare,
     called_name,
     cast_of,
     contains,
@@ -24,15 +25,25 @@ from astra_tui.cuda_source.syntax import (
     of_type,
     operator_of,
     statements_of,
+    subscript_of,
     text_of,
 )
 from astra_tui.model.launch.expression import Name
-from astra_tui.playbook.accesses import Access, accesses_in, unknown_accesses
+from astra_tui.model.task import KernelTask
+from astra_tui.playbook.accesses import (
+    Access,
+    accesses_in,
+    pointer_in,
+    root_of,
+    unknown_accesses,
+)
+from astra_tui.playbook.edits import Edit, replace
 from astra_tui.playbook.kernel_text import KernelText
 
 WAIT = "cudaGridDependencySynchronize"
 TRIGGER = "cudaTriggerProgrammaticLaunchCompletion"
 
+_RESTRICT = re.compile(rb"\b__restrict(__)?\s*")
 _LOADS = frozenset({"__ldg", "__ldcs"})
 _HARMLESS = (PURE_FUNCTIONS - _LOADS) | {
     *("__syncthreads", "__syncwarp", "__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync"),
@@ -58,6 +69,60 @@ def guarded_by(statement: Node) -> Node | None:
         return None
     body = field(statement, "consequence")
     return body if body.type == "compound_statement" else None
+
+
+def stable_arguments(task: KernelTask) -> frozenset[str]:
+    """The arguments of a task that are complete before any call, so that no launch has to wait."""
+    return frozenset(a.name for a in task.args.values() if a.stable)
+
+
+def is_stable_buffer(
+    source: KernelText, kernel: Function, root: Variable, stable: frozenset[str]
+) -> bool:
+    """Whether every launch passes one of the stable arguments for a parameter."""
+    passed = source.passed(kernel, root)
+    return bool(passed) and all(isinstance(e, Name) and e.id in stable for e in passed)
+
+
+def keep_loads_below(
+    source: KernelText, kernel: Function, stable: frozenset[str]
+) -> Iterator[Edit]:
+    """Takes `__restrict__` from what a kernel reads only, and launches before may write.
+
+    With it such loads are `ld.global.nc`, for memory that nothing writes while the kernel runs, and
+    ptxas moves some of those above the wait (13.0 and 13.5). What the kernel stores keeps it, so
+    that loads still pass stores.
+    """
+    stored = {root.name for root in _stored(kernel)}
+    for parameter in kernel.parameters:
+        is_free = parameter.name in stored or is_stable_buffer(source, kernel, parameter, stable)
+        if parameter.is_pointer and not is_free:
+            start = parameter.declaration.start_byte
+            text = source.data[start : parameter.declaration.end_byte]
+            for found in _RESTRICT.finditer(text):
+                yield Edit(start + found.start(), start + found.end(), "")
+
+
+def _stored(kernel: Function) -> Iterator[Variable]:
+    """The parameters and arrays that a kernel stores to, also as another type."""
+    for store in stores_in(kernel.body):
+        target = bare(store.child_by_field_name("left") or field(store, "argument"))
+        parts = subscript_of(target)
+        address = parts[0] if parts else target.child_by_field_name("argument")
+        pointer = pointer_in(address, kernel) if address is not None else None
+        root = root_of(pointer, kernel) if pointer is not None else None
+        if root is not None:
+            yield root
+
+
+def plain_loads(source: KernelText, kernel: Function, stable: frozenset[str]) -> Iterator[Edit]:
+    """Writes `__ldg`, which is `ld.global.nc` too, as a plain load where it is not of what is
+    stable.
+    """
+    for call in calls_of(kernel.body, "__ldg"):
+        roots = [a.root for a in accesses_in(call, kernel) if contains(a.node, call)]
+        if not all(is_stable_buffer(source, kernel, root, stable) for root in roots):
+            yield replace(call, f"(*{text_of(field(call, 'arguments'))})")
 
 
 @dataclass(frozen=True)
@@ -104,9 +169,8 @@ class Waiting:
     def _is_free(self, access: Access) -> bool:
         if access.root.is_array:
             return True
-        passed = self.source.passed(self.kernel, access.root)
-        stable = all(isinstance(e, Name) and e.id in self.stable for e in passed)
-        return bool(passed) and stable and not access.is_store
+        stable = is_stable_buffer(self.source, self.kernel, access.root, self.stable)
+        return stable and not access.is_store
 
     def _is_opaque(self, node: Node) -> bool:
         if node.type == "call_expression":

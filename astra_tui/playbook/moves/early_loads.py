@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ from astra_tui.cuda_source.syntax import (
     statements_of,
     text_of,
 )
-from astra_tui.model.launch.expression import Name
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.playbook.accesses import Access, accesses_in, may_alias, unknown_accesses
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
@@ -39,10 +37,13 @@ from astra_tui.playbook.launching import is_left_over
 from astra_tui.playbook.loops import Loop
 from astra_tui.playbook.slicing import NotSliced, Slice
 from astra_tui.playbook.turns import declared_loads, element_of, fixed_loops
-from astra_tui.playbook.waiting import WAIT, calls_of
-
-_CONST_POINTER = re.compile(r"\*\s*const\b")
-"""Of a pointer that is const itself: no assembly can have it as its result."""
+from astra_tui.playbook.waiting import (
+    WAIT,
+    calls_of,
+    is_stable_buffer,
+    keep_loads_below,
+    stable_arguments,
+)
 
 
 class _Unsuitable(Exception):
@@ -108,11 +109,12 @@ class EarlyLoads:
                 reasons.append(f"{kernel.name}: {reason}")
         if not found:
             return NotApplicable(self.name, "; ".join(dict.fromkeys(reasons)) or "no kernel")
-        stable = frozenset(a.name for a in evidence.task.args.values() if a.stable)
+        stable = stable_arguments(evidence.task)
         taken = source.names()
         edits = [e for late in found for e in _rewrite(source, late, stable, taken)]
         for kernel in dict.fromkeys(x.kernel for x in found if _is_stable(source, x, stable)):
-            edits += _held_below(source, kernel, stable)
+            if calls_of(_first_access(kernel), WAIT):
+                edits += keep_loads_below(source, kernel, stable)
         nodes = [late.load.node for late in found]
         plan = Plan(
             title="Load before anything else",
@@ -287,45 +289,10 @@ def _pinned(data: bytes, late: _Late | _Same, taken: set[str]) -> tuple[list[str
     return lines, rewritten(data, load.node, [put(load.pointer, name)])
 
 
-def _held_below(source: KernelText, kernel: Function, stable: frozenset[str]) -> Iterator[Edit]:
-    """Keeps loads of what launches before may write below the wait, where others stand above it.
-
-    What a kernel only reads loads as if nothing wrote it, and such loads were moved above the wait,
-    to those of the same condition (ptxas 13.0, RMSNormQuantKernel of FlashInfer).
-    """
-    wait = _first_access(kernel)
-    if not calls_of(wait, WAIT):
-        return
-    accesses = list(accesses_in(kernel.body, kernel))
-    stored = [a.root for a in accesses if a.is_store]
-    names: dict[str, None] = {}
-    for access in (a for a in accesses if a.is_load and not a.root.is_array):
-        if _is_stable_buffer(source, kernel, access.root, stable):
-            continue
-        if any(may_alias(source, kernel, access.root, root) for root in stored):
-            continue
-        pointer = kernel.lookup(text_of(access.pointer), access.pointer)
-        early = pointer is not None and pointer.declaration.end_byte <= wait.start_byte
-        held = pointer if pointer is not None and early else access.root
-        if (held.is_parameter or early) and not _CONST_POINTER.search(text_of(held.declaration)):
-            names[held.name] = None
-    if names:
-        lines = ["// And by these its loads stay below it.", *map(_hidden, names)]
-        text = indented("\n".join(lines), indentation(source.data, wait))
-        yield Edit(wait.end_byte, wait.end_byte, f"\n{text}")
-
-
 def _hidden(name: str) -> str:
     """Code after which the compiler does not know where a pointer points."""
     return f'asm("" : "+l"({name}));'
 
 
 def _is_stable(source: KernelText, late: _Late | _Same, stable: frozenset[str]) -> bool:
-    return _is_stable_buffer(source, late.kernel, late.load.root, stable)
-
-
-def _is_stable_buffer(
-    source: KernelText, kernel: Function, root: Variable, stable: frozenset[str]
-) -> bool:
-    passed = source.passed(kernel, root)
-    return bool(passed) and all(isinstance(e, Name) and e.id in stable for e in passed)
+    return is_stable_buffer(source, late.kernel, late.load.root, stable)

@@ -21,6 +21,7 @@ from astra_tui.cuda_source.syntax import (
 )
 from astra_tui.cuda_source.types import type_of
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
+from astra_tui.model.task import KernelTask
 from astra_tui.playbook.accesses import pointer_in, root_of
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, dedented, insert_before, remove_statement
@@ -28,6 +29,7 @@ from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.invariance import plain_locals
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.loops import JUMPS
+from astra_tui.playbook.waiting import WAIT, calls_of, keep_loads_below, stable_arguments
 
 _WITH_BRANCHES = frozenset(
     name + suffix
@@ -49,6 +51,7 @@ _KNOWN = ("declaration", "expression_statement", "if_statement")
 class _Early:
     """A load that waits for nothing that it needs."""
 
+    kernel: Function
     load: Node
     moved: tuple[Node, ...]
     """Its declaration, and those of what its address needs, in their order."""
@@ -86,7 +89,7 @@ class LoadsFirst:
             places=places_of(nodes),
             move=self.name,
         )
-        return Proposal(plan, source.changed(_rewrite(source, found)))
+        return Proposal(plan, source.changed(_rewrite(source, found, evidence.task)))
 
 
 def _loads(kernel: Function) -> Iterator[_Early]:
@@ -131,7 +134,7 @@ def _early(statements: Sequence[Node], number: int, kernel: Function) -> _Early 
     names = [v.name for v in kernel.locals]
     if slow is None or any(names.count(name) > 1 for s in moved for name in _declared(s)):
         return None
-    return _Early(load, tuple(reversed(moved)), passed[0], slow)
+    return _Early(kernel, load, tuple(reversed(moved)), passed[0], slow)
 
 
 def _declared(statement: Node) -> set[str]:
@@ -165,15 +168,19 @@ def _is_slow(statement: Node, kernel: Function) -> bool:
     return any(type_of(d, kernel) in ("float", "double") for d in divisions)
 
 
-def _rewrite(source: KernelText, found: Sequence[_Early]) -> list[Edit]:
-    """Each declaration once, before the first statement that one of the loads has it before."""
+def _rewrite(source: KernelText, found: Sequence[_Early], task: KernelTask) -> list[Edit]:
+    """Each declaration once, before the first statement that one of the loads has it before, and
+    below the wait for launches before.
+    """
     targets: dict[int, tuple[Node, Node]] = {}
     for early in found:
         for node in early.moved:
             held = targets.setdefault(node.id, (node, early.before))
             if early.before.start_byte < held[1].start_byte:
                 targets[node.id] = node, early.before
-    edits = []
+    waiting = [k for k in dict.fromkeys(e.kernel for e in found) if calls_of(k.body, WAIT)]
+    stable = stable_arguments(task)
+    edits = [e for kernel in waiting for e in keep_loads_below(source, kernel, stable)]
     for before in {target.id: target for _, target in targets.values()}.values():
         moved = sorted(
             (node for node, target in targets.values() if target == before),

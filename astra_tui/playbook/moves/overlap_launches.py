@@ -12,12 +12,19 @@ from astra_tui.cuda_source.syntax import line_of
 from astra_tui.model.launch import Launch
 from astra_tui.model.launch.expression import Name
 from astra_tui.model.plan import CodePlace, Counter, Plan, Prediction, Risk
-from astra_tui.model.task import KernelTask
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
 from astra_tui.playbook.edits import Edit, append_to, insert_above
 from astra_tui.playbook.evidence import lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
-from astra_tui.playbook.waiting import TRIGGER, WAIT, Waiting, calls_of
+from astra_tui.playbook.waiting import (
+    TRIGGER,
+    WAIT,
+    Waiting,
+    calls_of,
+    keep_loads_below,
+    plain_loads,
+    stable_arguments,
+)
 
 
 class _Unsuitable(Exception):
@@ -38,14 +45,15 @@ class OverlapLaunches:
         try:
             if not evidence.overlaps_launches:
                 raise _Unsuitable(f"{evidence.arch} runs launches one after another")
-            first = {k.name: _first(source, k, evidence.task) for k in _kernels(source)}
+            stable = stable_arguments(evidence.task)
+            first = {k.name: _first(source, k, stable) for k in _kernels(source)}
         except _Unsuitable as reason:
             return NotApplicable(self.name, str(reason))
 
         def early(launch: Launch) -> Launch:
             return replace(launch, pdl=Name("true"))
 
-        edits = [e for k in source.kernels for e in _edits(source.data, k, first[k.name])]
+        edits = [e for k in source.kernels for e in _edits(source, k, first[k.name], stable)]
         return Proposal(
             self._plan(source, list(first.values())),
             source.changed(edits, source.plan.with_launches(early)),
@@ -60,8 +68,9 @@ class OverlapLaunches:
             evidence=tuple(f"line {n}: begins when all before it has ended" for n in lines),
             change=f"Every launch gets pdl=true. Its threads wait at {lines_text(first)}, above "
             "the first access to memory that launches before may write or use, and trigger at the "
-            "end of the kernel. About a microsecond a launch is saved: much of a short kernel, "
-            "nothing of a long one.",
+            "end of the kernel. What they may write is read without __restrict__, with which the "
+            "compiler may load it before the wait. About a microsecond a launch is saved: much of "
+            "a short kernel, nothing of a long one.",
             prediction=Prediction(1.0, 1.15, Counter.WARP_INSTRUCTIONS, 1.0),
             risk=Risk.MEDIUM,
             places=(*(CodePlace(n, n) for n in lines), *places_of(first)),
@@ -83,17 +92,18 @@ def _kernels(source: KernelText) -> Iterator[Function]:
     yield from source.kernels
 
 
-def _first(source: KernelText, kernel: Function, task: KernelTask) -> Node:
+def _first(source: KernelText, kernel: Function, stable: frozenset[str]) -> Node:
     """What the kernel has to have waited for: the statement above which the wait goes."""
-    stable = frozenset(a.name for a in task.args.values() if a.stable)
     first = Waiting(source, kernel, stable).place()
     if first is None:
         raise _Unsuitable(f"{kernel.line_text()} uses no memory that could be waited for")
     return first
 
 
-def _edits(data: bytes, kernel: Function, first: Node) -> list[Edit]:
+def _edits(source: KernelText, kernel: Function, first: Node, stable: frozenset[str]) -> list[Edit]:
     return [
-        insert_above(data, first, f"{WAIT}();"),
-        append_to(data, kernel.body, f"{TRIGGER}();"),
+        insert_above(source.data, first, f"{WAIT}();"),
+        append_to(source.data, kernel.body, f"{TRIGGER}();"),
+        *keep_loads_below(source, kernel, stable),
+        *plain_loads(source, kernel, stable),
     ]
