@@ -44,6 +44,7 @@ ONLY_AFTER_OTHERS = {
         "batch_loads",
     ),
     *("store_early", "trigger_early", "flush_exp", "keep_values"),
+    "group_factors",
 }
 ONLY_ON_COUNTS = {"drop_tail"}
 ONLY_ON_SOFTMAX = {"online_softmax"}

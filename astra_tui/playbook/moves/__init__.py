@@ -11,6 +11,7 @@ from astra_tui.playbook.moves.fit_block import FitBlock
 from astra_tui.playbook.moves.flat_grid import FlatGrid
 from astra_tui.playbook.moves.flush_exp import FlushExp
 from astra_tui.playbook.moves.full_grid import FullGrid
+from astra_tui.playbook.moves.group_factors import GroupFactors
 from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.keep_row import KeepRow
 from astra_tui.playbook.moves.keep_values import KeepValues
@@ -43,6 +44,7 @@ def all_moves() -> tuple[Move, ...]:
         HoistInvariants(),
         Reciprocal(),
         FastMath(),
+        GroupFactors(),
         OnePath(),
         RowGrid(),
         FitBlock(),
@@ -71,6 +73,7 @@ BY_TIME = (
     "full_grid",
     "reciprocal",
     "fast_math",
+    "group_factors",
     "online_softmax",
     "one_path",
     "wide_accesses",

@@ -12,8 +12,8 @@ from astra_tui.playbook.api import Evidence, Move, MoveKind, NotApplicable, Prop
 from astra_tui.playbook.kernel_text import KernelText
 
 STEPS = (
-    *("row_grid", "full_grid", "reciprocal", "fast_math", "one_path", "wide_accesses"),
-    *("flat_grid", "cheap_division"),
+    *("row_grid", "full_grid", "reciprocal", "fast_math", "group_factors", "one_path"),
+    *("wide_accesses", "flat_grid", "cheap_division"),
     *("pack_rows", "shuffle_reduction", "fit_block", "keep_row", "row_in_registers"),
     *("overlap_launches", "loads_first", "flush_exp"),
 )
@@ -21,7 +21,7 @@ STEPS = (
 accesses, blocks that fit the row, a row that is read once, launches that overlap, and loads that
 leave first."""
 
-LESS_EXACT = frozenset(("reciprocal", "fast_math", "flush_exp"))
+LESS_EXACT = frozenset(("reciprocal", "fast_math", "group_factors", "flush_exp"))
 """Those of which a result that is wrong by little may come."""
 
 Ask = Callable[[Move, KernelText, Evidence], Proposal | NotApplicable]
