@@ -96,6 +96,7 @@ def main() -> None:
     parser.add_argument(
         "--swept", choices=("slow", "shipped"), action="append", help="default: both"
     )
+    parser.add_argument("--share", default="0.1", help="of the trials that a sweep times")
     parser.add_argument("--now", action="store_true", help="time the best that there is")
     parser.add_argument("--finish", action="store_true", help="end within the minutes")
     parser.add_argument("--table", action="store_true")
@@ -262,6 +263,7 @@ class Trial:
                 return file if self.options.finish else None
             tuned.unlink(missing_ok=True)  # Of a sweep that was cut.
             command = ["tune", self.task, str(file), "--out", str(tuned), "--device", self.device]
+            command += ["--share", self.options.share]
             seconds = left - GRACE_SECONDS
             code, answer = self._json([*command, "--json"], f"{start.name}-sweep", seconds)
             if code >= 0 and code != ExitCode.INTERRUPTED:
