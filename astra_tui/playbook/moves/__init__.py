@@ -16,6 +16,7 @@ from astra_tui.playbook.moves.hoist_invariants import HoistInvariants
 from astra_tui.playbook.moves.keep_row import KeepRow
 from astra_tui.playbook.moves.keep_values import KeepValues
 from astra_tui.playbook.moves.loads_first import LoadsFirst
+from astra_tui.playbook.moves.one_barrier import OneBarrier
 from astra_tui.playbook.moves.one_path import OnePath
 from astra_tui.playbook.moves.online_softmax import OnlineSoftmax
 from astra_tui.playbook.moves.overlap_launches import OverlapLaunches
@@ -41,6 +42,7 @@ def all_moves() -> tuple[Move, ...]:
         KeepRow(),
         RowInRegisters(),
         ShuffleReduction(),
+        OneBarrier(),
         HoistInvariants(),
         Reciprocal(),
         FastMath(),
@@ -81,6 +83,7 @@ BY_TIME = (
     "cheap_division",
     "pack_rows",
     "shuffle_reduction",
+    "one_barrier",
     "fit_block",
     "keep_row",
     "row_in_registers",

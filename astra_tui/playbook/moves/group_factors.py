@@ -101,8 +101,10 @@ def _products(source: KernelText, function: Function) -> Iterator[_Product]:
             continue
         invariance = Invariance(source, function, loop)
         fixed = tuple(f for f in factors if _stays(invariance, f))
-        if 1 < len(fixed) < len(factors) and fixed != factors[: len(fixed)]:
-            yield _Product(node, factors, fixed)
+        product = _Product(node, factors, fixed)
+        is_done = product.text().split() == text_of(node).split() if fixed else True
+        if 1 < len(fixed) < len(factors) and fixed != factors[: len(fixed)] and not is_done:
+            yield product
 
 
 def _factors(node: Node) -> Iterator[Node]:
