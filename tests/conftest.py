@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import hypothesis
+import psutil
 import pytest
 
 # No time limits: a busy machine would trip them.
@@ -75,6 +76,14 @@ class OracleHere(Oracle):
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
         return {"outputs": evaluate(self._reference, message)}
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process runs; one that has ended may go at any moment, also while it is asked."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,6 +19,7 @@ from astra_tui.lab.compiler import Compiler
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.device import RunOutcome
 from astra_tui.model.findings import FindingKind
+from tests.conftest import is_alive
 from tests.gpu.kernels import COUNT, LONG, MODULE, buffers, candidate, launch, source_values
 from tests.gpu.script import (
     FACTS,
@@ -50,7 +51,7 @@ def assert_right(outcome: RunOutcome) -> None:
 def children() -> set[int]:
     """The processes that this one started and that live."""
     started = psutil.Process().children()
-    return {child.pid for child in started if child.status() != psutil.STATUS_ZOMBIE}
+    return {child.pid for child in started if is_alive(child)}
 
 
 def test_outputs_come_back(device: CudaDevice) -> None:

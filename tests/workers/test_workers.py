@@ -23,7 +23,7 @@ from astra_tui.workers import RemoteChild, Workers, WorkersAsked, open_workers
 from astra_tui.workers.jobs import Folder, Job
 from astra_tui.workers.roster import Member
 from astra_tui.workers.station import placed
-from tests.conftest import ROOT
+from tests.conftest import ROOT, is_alive
 
 FOLDER = ROOT / "kernels" / "silu_and_mul"
 TASK = load_task(FOLDER)
@@ -112,7 +112,7 @@ def test_what_is_ended_frees_its_worker(workers: Workers) -> None:
     assert len(ended) == 1
     while any(m.jobs for m in workers.roster.members.values()):
         time.sleep(0.001)
-    while all(lab.is_running() and lab.status() != psutil.STATUS_ZOMBIE for lab in labs):
+    while all(map(is_alive, labs)):
         time.sleep(0.01)  # Its process ends, and with it what it was at.
 
 
