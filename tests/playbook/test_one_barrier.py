@@ -101,6 +101,10 @@ AFTER = "  const float scale = "
 REFUSED = {
     "a shuffle down": (STEP, STEP.replace("xor", "down")),
     "half a warp": (STEP, STEP.replace("warp_size / 2", "warp_size / 4")),
+    "parts of a warp": (
+        f"{STEP}(0xffffffffu, sum, offset)",
+        f"{STEP}(0xffffffffu, sum, offset, 16)",
+    ),
     "more than a reduction": (LAST, f"    if (lane == 0) x[0] = (T)sum;\n{LAST}"),
     "another value": (LAST, "    of_warp[0] = eps;"),
     "another place": (LAST, "    of_warp[1] = sum;"),

@@ -22,7 +22,7 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.cuda_source.types import is_float
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal, settable
-from astra_tui.playbook.edits import Edit, outermost, replace
+from astra_tui.playbook.edits import outermost, replace
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of, predicted, share
 from astra_tui.playbook.invariance import Invariance
 from astra_tui.playbook.kernel_text import KernelText
@@ -89,7 +89,7 @@ class GroupFactors:
             move=self.name,
             parameters=settable(lines),
         )
-        return Proposal(plan, source.changed(_edits(found)))
+        return Proposal(plan, source.changed(replace(p.node, p.text()) for p in found))
 
 
 def _products(source: KernelText, function: Function) -> Iterator[_Product]:
@@ -125,7 +125,3 @@ def _stays(invariance: Invariance, factor: Node) -> bool:
     if variable.value is None or not variable.is_scalar or not function.is_constant(variable):
         return False
     return invariance.holds(variable.value)
-
-
-def _edits(found: list[_Product]) -> list[Edit]:
-    return [replace(product.node, product.text()) for product in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -11,6 +11,7 @@ from astra_tui.cuda_source.functions import Function, Variable, is_written
 from astra_tui.cuda_source.indices import THREAD, Division, IndexReader, Polynomial
 from astra_tui.cuda_source.polynomial import constant
 from astra_tui.cuda_source.syntax import (
+    arguments_of,
     bare,
     called_name,
     contains,
@@ -113,7 +114,7 @@ def _read(source: KernelText, kernel: Function, store: Node, guard: Node, barrie
     own = _Lanes(kernel)
     body = [s for s in statements_of(field(guard, "consequence")) if s.type != "preproc_call"]
     stored = own.store_of(store, own.warp)
-    last = own.store_of(body[-1], constant(0)) if body else None
+    last = own.store_of(body[-1], own.first) if body else None
     if stored is None or last != stored:
         raise _Unsuitable(f"{where}: no value a warp that becomes one in the first place")
     array, value = stored
@@ -128,7 +129,7 @@ def _read(source: KernelText, kernel: Function, store: Node, guard: Node, barrie
         read = use.parent
         parts = subscript_of(read) if read is not None else None
         late = use.start_byte > barrier.end_byte
-        if read is None or parts is None or not late or own.read(parts[1]) != constant(0):
+        if read is None or parts is None or not late or not own.first(own.read(parts[1])):
             raise _Unsuitable(f"line {line_of(use)}: {array.name} serves for more than this")
         if is_written(read) or kernel.lookup(value.name, use) != value:
             raise _Unsuitable(f"line {line_of(use)}: the result is needed in its place")
@@ -149,7 +150,7 @@ class _Lanes:
         """The polynomial of an index."""
         return self._reader.read(index)
 
-    def is_(self, operator: str, index: Polynomial) -> bool:
+    def _is(self, operator: str, index: Polynomial) -> bool:
         """Whether an index is a thread's warp ("/"), or its lane ("%")."""
         wanted = Division(operator, THREAD, constant(WARP))
         atoms = [self._reader.divisions.get(atom) for atom in index.atoms()]
@@ -157,13 +158,16 @@ class _Lanes:
 
     def warp(self, index: Polynomial) -> bool:
         """Whether an index is a thread's warp."""
-        return self.is_("/", index)
+        return self._is("/", index)
 
-    def store_of(self, statement: Node, place: object) -> tuple[Variable, Variable] | None:
-        """The shared array and the local of `array[place] = local`, also by the first lane alone.
+    def first(self, index: Polynomial) -> bool:
+        """Whether an index is that of the first place."""
+        return index == constant(0)
 
-        `place` is an index, or says whether one is meant.
-        """
+    def store_of(
+        self, statement: Node, is_place: Callable[[Polynomial], bool]
+    ) -> tuple[Variable, Variable] | None:
+        """The shared array and the local of `array[place] = local`, or by the first lane alone."""
         if statement.type == "if_statement" and self._is_first_lane(statement):
             inner = statements_of(field(statement, "consequence"))
             statement = inner[0] if len(inner) == 1 else statement
@@ -171,8 +175,7 @@ class _Lanes:
         target = subscript_of(field(change, "left")) if change is not None else None
         if change is None or target is None:
             return None
-        index = self.read(target[1])
-        if not (place(index) if callable(place) else index == place):
+        if not is_place(self.read(target[1])):
             return None
         array = self._kernel.lookup(text_of(target[0]), target[0])
         right = bare(field(change, "right"))
@@ -187,7 +190,7 @@ class _Lanes:
         if condition.type != "binary_expression" or operator_of(condition) != "==" or not alone:
             return False
         left, right = (self.read(field(condition, side)) for side in ("left", "right"))
-        return self.is_("%", left) and right == constant(0)
+        return self._is("%", left) and right == constant(0)
 
     def is_filled(self, statement: Node, array: Variable, value: Variable) -> bool:
         """Whether it is `value = lane < warps ? array[lane] : number;`."""
@@ -205,7 +208,7 @@ class _Lanes:
         of_thread = any("threadIdx" in self._reader.names_of.get(a, {a}) for a in warps.atoms())
         of_array = self._kernel.lookup(text_of(parts[0]), parts[0]) == array
         is_number = bare(field(choice, "alternative")).type == "number_literal"
-        is_lane = self.is_("%", lane) and self.is_("%", self.read(parts[1]))
+        is_lane = self._is("%", lane) and self._is("%", self.read(parts[1]))
         return is_lane and of_array and is_number and not of_thread
 
 
@@ -240,15 +243,14 @@ def _is_butterfly(kernel: Function, statement: Node, value: Variable) -> bool:
     if start != constant(WARP // 2) and [reader.divisions.get(a) for a in start.atoms()] != [half]:
         return False
     calls = list(of_type(loop.body[0], "call_expression"))
-    shuffles = [c for c in calls if called_name(c) in _SHUFFLES]
     changes = list(of_type(loop.body[0], "assignment_expression"))
-    names = identifiers_in(loop.body[0]) - {n for c in calls for n in identifiers_in(_callee(c))}
-    known = names == {value.name, loop.name} and text_of(field(changes[0], "left")) == value.name
-    return len(shuffles) == len(changes) == 1 and known if changes else False
-
-
-def _callee(call: Node) -> Node:
-    return field(call, "function")
+    # A shuffle's fourth argument parts the warp.
+    shuffles = [c for c in calls if called_name(c) in _SHUFFLES and len(arguments_of(c)) < 4]
+    if len(shuffles) != 1 or len(changes) != 1:
+        return False
+    called = {name for c in calls for name in identifiers_in(field(c, "function"))}
+    names = identifiers_in(loop.body[0]) - called
+    return names == {value.name, loop.name} and text_of(field(changes[0], "left")) == value.name
 
 
 def _rewrite(data: bytes, second: _Second) -> list[Edit]:
