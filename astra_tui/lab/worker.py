@@ -265,8 +265,8 @@ class _Worker:
                 for result in self.checker.check_part(source, cases, *request.part):
                     yield msgspec.structs.replace(result, counters=None)
                 return
-            of_source, _ = self.checker.cases_of(source, cases)
-            yield CaseCount(len(cases) + len(of_source))
+            of_source = self.checker.cases_of(source, cases)
+            yield CaseCount(len(cases) + len(of_source.cases))
         else:
             yield CaseCount(len(cases))
         whole, failed = request.only is None, 0

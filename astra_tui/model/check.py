@@ -22,7 +22,10 @@ OWN_SIZE_OF = "own size of workload "
 PAIR_AT = "pair at "
 NEAR = "near "
 CONDITION_OF = "for a condition: "
+LAUNCH_AT = "launch at line "
 """How the names of cases begin that a source makes necessary: its launch plan, its conditions."""
+
+_OF_SOURCE = (PATH_OF, OWN_SIZE_OF, PAIR_AT, NEAR, CONDITION_OF, LAUNCH_AT)
 
 
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,7 +56,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_of_plan(self) -> bool:
         """Whether it follows from a source, not from the task, whose suite does not have it."""
-        return self.name.startswith((PATH_OF, OWN_SIZE_OF, PAIR_AT, NEAR, CONDITION_OF))
+        return self.name.startswith(_OF_SOURCE)
 
 
 class CaseOutcome(StrEnum):

@@ -13,13 +13,13 @@ from astra_tui.lab.check.constants import cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.evidence import verdict_of
 from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
-from astra_tui.lab.check.paths import UntriedPath, many_rows, source_cases, untried_paths
+from astra_tui.lab.check.paths import SourceCases, many_rows, source_cases, untried_paths
 from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import SourceCheck
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import Case, CaseOutcome, CheckReport, CheckVerdict
+from astra_tui.model.check import CaseOutcome, CheckReport, CheckVerdict, ConditionStatus
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, ResolvedPlan
 from astra_tui.model.task import KernelTask, load_task
 from tests.conftest import OracleHere
@@ -34,6 +34,7 @@ __global__ void broken(T* out, int64_t count) {
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) out[i] = (T)1.0f;
 }
 """
+WRONG = "broken<T> grid=1 block=128 args=(out, tokens * d)"
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +90,7 @@ def report_of(checker: Checker, text: str) -> CheckReport:
 def test_a_wrong_kernel_for_some_workloads_is_found(
     checker: Checker, condition: str, dims: dict[str, int]
 ) -> None:
-    branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
-    report = report_of(checker, branching(checker.task, condition, branch))
+    report = report_of(checker, branching(checker.task, condition, WRONG))
     assert report.verdict is CheckVerdict.FAILED
     wrong = [r for r in report.cases if not r.outcome.ok]
     assert (CaseOutcome.WRONG, dims) in [(r.outcome, r.case.dims) for r in wrong]
@@ -102,8 +102,7 @@ def test_a_path_that_only_large_sizes_take_is_not_called_right(
 ) -> None:
     monkeypatch.setattr(fullsize, "SKELETON_BUDGET", fullsize.SKELETON_BUDGET // 40)
     monkeypatch.setattr(fullsize, "RUN_BUDGET", fullsize.RUN_BUDGET // 40)
-    branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
-    report = report_of(checker, branching(checker.task, "tokens * d >= 10000000", branch))
+    report = report_of(checker, branching(checker.task, "tokens * d >= 10000000", WRONG))
     assert report.verdict is CheckVerdict.INCONCLUSIVE
     assert "workload 1024x13824 at its own size" in report.message
 
@@ -167,7 +166,7 @@ def test_a_kernel_of_its_own_for_a_part_of_the_batch_is_compiled(checker: Checke
 
 
 def test_added_cases_stay_small(checker: Checker) -> None:
-    text = branching(checker.task, "d > 4096", "broken<T> grid=1 block=128 args=(out, tokens * d)")
+    text = branching(checker.task, "d > 4096", WRONG)
     source = read_source(checker.task, text, "candidate.cu")
     found = untried_paths(checker.task, source, (), DEVICE_ATTRIBUTES)
     assert len(found) == 2
@@ -176,13 +175,76 @@ def test_added_cases_stay_small(checker: Checker) -> None:
         assert checker.task.elements(path.case.dims, path.case.dtype) <= LARGE_ELEMENTS
 
 
-def test_a_launch_that_no_case_takes_is_named(checker: Checker) -> None:
-    branch = "broken<T> grid=1 block=128 args=(out, tokens * d)"
-    text = branching(checker.task, "tokens * d > 100000000", branch)
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pytest.param("d // 8 > 8192", id="two sides are equal for several sizes"),
+        pytest.param("d > 65536 and tokens % 4 == 3", id="too large for a case"),
+        pytest.param("d > 20000 and tokens * d % 7919 == 1", id="a remainder of a product"),
+    ],
+)
+def test_a_wrong_kernel_where_no_case_leads_is_found(checker: Checker, condition: str) -> None:
+    report = report_of(checker, branching(checker.task, condition, WRONG))
+    assert report.verdict is CheckVerdict.FAILED, report.message
+    assert not report.untried_lines
+
+
+def test_a_launch_of_no_blocks_is_not_taken(checker: Checker) -> None:
+    text = checker.task.baseline_file.read_text(encoding="utf-8") + BROKEN
+    only_for_long_rows = WRONG.replace("grid=1", "grid=(d // 65537)")
+    report = report_of(checker, text.replace(PLAN, f"{PLAN}   {only_for_long_rows}\n"))
+    assert report.verdict is CheckVerdict.FAILED, report.message
+    wrong = [r.case for r in report.cases if not r.outcome.ok]
+    assert all(case.dims["d"] >= 65537 for case in wrong)
+
+
+def test_a_launch_that_could_not_be_judged_leaves_it_open(checker: Checker) -> None:
+    """One block would store all elements of sizes that are too large for a case."""
+    text = branching(checker.task, "tokens * d > 100000000", WRONG)
     report = report_of(checker, text)
-    assert report.verdict is CheckVerdict.PASSED
+    assert report.verdict is CheckVerdict.INCONCLUSIVE
     (line,) = report.untried_lines
-    assert text.splitlines()[line - 1].strip() == branch
+    assert text.splitlines()[line - 1].strip() == WRONG
+    (launch,) = (c for c in report.conditions if c.line == line)
+    assert launch.status is ConditionStatus.OPEN
+    assert launch.why.endswith("leads there, which could not be checked")
+
+
+def test_a_launch_that_nothing_leads_to_is_proved(checker: Checker) -> None:
+    report = report_of(checker, branching(checker.task, "d // 8 > 40 and d < 321", WRONG))
+    assert report.verdict is CheckVerdict.PASSED, report.message
+    assert not report.untried_lines
+    (launch,) = (c for c in report.conditions if c.kernel == "the launch plan")
+    assert launch.status is ConditionStatus.UNREACHABLE
+
+
+def test_what_a_branch_says_of_its_block_is_known_to_proofs(checker: Checker) -> None:
+    """Rows too long for the first branch leave 32 warps, and a side of a condition with nothing
+    that leads to it, though the branch asks for more than that.
+    """
+    fallback = """
+template <typename T>
+__global__ void in_warps(T* out, const T* input, int64_t count, int64_t d) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (threadIdx.x % 32 < blockDim.x / 32 && i < count) {
+    float g = (float)input[i / d * 2 * d + i % d];
+    out[i] = (T)(g / (1.0f + expf(-g)) * (float)input[i / d * 2 * d + d + i % d]);
+  }
+}
+"""
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    shared = "when aligned(out, 2) and stride(input, 0) > 0"
+    long_rows = f"""   {shared}:
+       in_warps<T> grid=ceil_div(tokens * d, 32 * warps) block=(32 * warps)
+           args=(out, input, tokens * d, d)
+"""
+    short = f"   {shared} and d <= 64 * warps:\n"
+    short += "".join(f"    {line}\n" for line in PLAN.splitlines())
+    declared = "   let warps = ceil_div(min(1024, d), 32)\n"
+    report = report_of(checker, text.replace(PLAN, declared + short + long_rows) + fallback)
+    assert report.verdict is CheckVerdict.PASSED, report.message
+    (side,) = (c for c in report.conditions if c.kernel.startswith("in_warps"))
+    assert side.status is ConditionStatus.UNREACHABLE
 
 
 def tuned(task: KernelTask, *edits: tuple[str, str]) -> str:
@@ -244,7 +306,7 @@ def test_cases_that_a_source_makes_necessary_find_it(
 ) -> None:
     text = tuned(checker.task, *edits)
     suite = build_suite(checker.task, checker.seed)
-    own, _ = checker.cases_of(read_source(checker.task, text, "candidate.cu"), suite)
+    own = checker.cases_of(read_source(checker.task, text, "candidate.cu"), suite).cases
     cases = tuple(c for c in (*suite, *own) if name in c.name)
     assert 1 <= len(cases) <= 8
     *_, report = checker.check(text, "candidate.cu", cases, whole_suite=False)
@@ -257,15 +319,15 @@ def test_what_other_code_leaves_as_it_is_gives_the_same_cases(checker: Checker) 
     text = checker.task.baseline_file.read_text(encoding="utf-8")
     suite = build_suite(checker.task, checker.seed)
 
-    def found(text: str) -> tuple[tuple[Case, ...], tuple[UntriedPath, ...]]:
+    def found(text: str) -> SourceCases:
         return checker.cases_of(read_source(checker.task, text, "candidate.cu"), suite)
 
     first = found(text)
     assert found(text + "\n// the same\n") is first
-    other, _ = found(text + "\n__device__ bool far(int d) { return d == 777; }\n")
-    assert {c.id for c in other} - {c.id for c in first[0]}
+    other = found(text + "\n__device__ bool far(int d) { return d == 777; }\n").cases
+    assert {c.id for c in other} - {c.id for c in first.cases}
     assert any(777 in c.dims.values() for c in other)
-    assert found("\n" + text)[0] == first[0]
+    assert found("\n" + text).cases == first.cases
 
 
 def test_a_side_of_a_minimum_without_a_case_gets_one_or_stays_open(
@@ -278,7 +340,7 @@ def test_a_side_of_a_minimum_without_a_case_gets_one_or_stays_open(
     )
     source = read_source(checker.task, text, "candidate.cu")
     suite = build_suite(checker.task, checker.seed)
-    own, _ = checker.cases_of(source, suite)
+    own = checker.cases_of(source, suite).cases
     taken = {
         case.dims["tokens"]: resolved.sides
         for case in own
@@ -326,7 +388,7 @@ def test_what_a_plan_does_from_some_rows_on_meets_rows_that_lie_apart(
         "/* @launch", "/* @launch\n   let x_stride = d if tokens >= 300 else stride(x, 0)"
     )
     source, suite = read_source(task, text, "x.cu"), build_suite(task, seed)
-    cases = source_cases(task, source, suite, DEVICE_ATTRIBUTES, seed=seed)
+    cases = source_cases(task, source, suite, DEVICE_ATTRIBUTES, seed).cases
     apart = [c for c in cases if c.dims["tokens"] >= 300 and c.row_padding.get("x")]
     resolved = [
         resolve_case(task, source, c, scalars_of(task, c), DEVICE_ATTRIBUTES) for c in apart

@@ -179,7 +179,7 @@ def test_what_a_fixed_suite_lets_through_fails_for_any_seed(
     for seed in SEEDS:
         checker = Checker(task, Emulator(), compiler, oracles[of_task], seed)
         suite = build_suite(task, seed)
-        drawn = [c for c in suite if c.seed] + list(checker.cases_of(source, suite)[0])
+        drawn = [c for c in suite if c.seed] + list(checker.cases_of(source, suite).cases)
         events = checker.check(text, "planted.cu", tuple(drawn))
         results = (e for e in events if isinstance(e, CaseResult))
         assert any(r.outcome in (CaseOutcome.WRONG, CaseOutcome.FAULT) for r in results), seed
@@ -211,8 +211,8 @@ def test_drawn_cases_are_within_the_contract_and_follow_from_the_seed(
     text = task.tuned_file.read_text(encoding="utf-8")
     source = read_source(task, text, "tuned.cu")
     suite = build_suite(task, seed)
-    own = source_cases(task, source, suite, DEVICE_ATTRIBUTES, (), seed)
-    assert own == source_cases(task, source, suite, DEVICE_ATTRIBUTES, (), seed)
+    own = source_cases(task, source, suite, DEVICE_ATTRIBUTES, seed).cases
+    assert own == source_cases(task, source, suite, DEVICE_ATTRIBUTES, seed).cases
     added = [c for c in suite if "drawn" in c.why]
     for case in (*added, *own):
         assert not case.outside_contract
@@ -236,7 +236,7 @@ def test_what_a_source_compares_a_size_with_is_a_size_of_a_case(seed: int, const
     text = task.tuned_file.read_text(encoding="utf-8")
     text += f"__device__ bool f(int64_t d) {{ return d == {constant}; }}\n"
     suite = build_suite(task, seed)
-    own = source_cases(task, read_source(task, text, "f.cu"), suite, DEVICE_ATTRIBUTES, (), seed)
+    own = source_cases(task, read_source(task, text, "f.cu"), suite, DEVICE_ATTRIBUTES, seed).cases
     for name in task.dims:
         near = {constant - 1, constant, constant + 1} - {0}
         assert near <= {case.dims[name] for case in (*suite, *own)}

@@ -19,11 +19,10 @@ from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.oracle import Oracle
 from astra_tui.lab.check.paths import (
-    UntriedPath,
+    SourceCases,
     far_cases,
     many_rows,
     source_cases,
-    untried_paths,
     what_decides,
     wide_cases,
 )
@@ -69,27 +68,16 @@ class Basis:
         self._allowances: dict[tuple[str, str, Variation], Allowance] = {}
         self._baseline_wrong: dict[tuple[str, str], str] = {}
         """By case and output, what is wrong with the baseline's."""
-        self._of_source: (
-            tuple[
-                tuple[object, tuple[Case, ...]],
-                tuple[tuple[Case, ...], tuple[UntriedPath, ...]],
-            ]
-            | None
-        ) = None
+        self._of_source: tuple[object, SourceCases] | None = None
         self._beyond: tuple[str, tuple[tuple[Case, bool], ...]] | None = None
         self._proof: tuple[tuple[Case, ...], tuple[FakeResult, ...]] | None = None
 
-    def cases_of(
-        self, source: Source, suite: tuple[Case, ...]
-    ) -> tuple[tuple[Case, ...], tuple[UntriedPath, ...]]:
-        """The cases that a source adds to a suite, and its workloads' own paths."""
+    def cases_of(self, source: Source, suite: tuple[Case, ...]) -> SourceCases:
+        """The cases that a source adds to a suite."""
         key = what_decides(source), suite
         if self._of_source is None or self._of_source[0] != key:
-            parts = self.task, source, suite, self.device.attributes
-            untried = untried_paths(*parts)
-            paths = tuple(path.case for path in untried if path.case is not None)
-            cases = (*source_cases(*parts, untried, self.seed), *paths)
-            self._of_source = key, (cases, untried)
+            attributes = self.device.attributes
+            self._of_source = key, source_cases(self.task, source, suite, attributes, self.seed)
         return self._of_source[1]
 
     def beyond(self, source: Source) -> tuple[tuple[Case, bool], ...]:

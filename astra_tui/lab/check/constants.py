@@ -81,7 +81,8 @@ def boundary_sizes(
 ) -> set[int]:
     """Sizes of one dimension, all else as in a case, at which a comparison of the plan turns.
 
-    Found by bisection: all of those whose sides differ by something monotonic.
+    Found by bisection: all of those whose sides differ by something monotonic. Where they are equal
+    for several sizes, as those of `d // 8 > 8192`, the first of them and the first after them.
     """
     scalars = scalars_of(task, case)
     needs_layouts = _calls_stride(source)
@@ -99,12 +100,35 @@ def boundary_sizes(
     for k, (first, last) in enumerate(zip(low, high, strict=True)):
         if first is None or last is None or first == last:
             continue
-        below, above = 1, LARGEST_SIZE
-        while above - below > 1:
-            middle = (below + above) // 2
-            below, above = (middle, above) if signs(middle)[k] == first else (below, middle)
-        found.add(above)
+        found |= _turns(signs, k, first, last)
     return found
+
+
+def _turns(
+    signs: Callable[[int], tuple[int | None, ...]], k: int, first: int, last: int
+) -> set[int]:
+    """Where the k-th sign is not any more what it is at first, and where it is what it is at last,
+    unless that is right behind the former, and tried as its neighbour.
+    """
+    left = _first(1, lambda size: signs(size)[k] != first)
+    middle = signs(left)[k]
+    if middle == last:
+        return {left}
+    reached = _first(left, lambda size: signs(size)[k] != middle)
+    return {left, reached} if reached > left + 1 else {left}
+
+
+def _first(below: int, holds: Callable[[int], bool]) -> int:
+    """The first size above one at which something holds, if it does from there on.
+
+    Of what comes and goes, such as a remainder, halving finds one size at least: the powers of two
+    are looked at.
+    """
+    above = LARGEST_SIZE
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (below, middle) if holds(middle) else (middle, above)
+    return above
 
 
 def cases_of_plan_sides(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from random import Random
@@ -47,9 +47,10 @@ from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import MAX_KERNELS, workload_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, MAX_ELEMENTS
+from astra_tui.lab.conditions.untaken import Untaken, untaken_launches
 from astra_tui.model.check import FAR, MANY_ROWS, NEAR, PAIR_AT, PATH_OF, WIDE, Case
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch import PlanError, Refused, print_expression
+from astra_tui.model.launch import Launch, PlanError, Refused, print_expression
 from astra_tui.model.launch.expression import Binary, Expression
 from astra_tui.model.task import KernelTask, Workload
 
@@ -98,6 +99,22 @@ DRAWN_FOR_CHOICES = 600
 
 
 @dataclass(frozen=True)
+class SourceCases:
+    """The cases that a source makes necessary."""
+
+    cases: tuple[Case, ...] = ()
+    untried: tuple[UntriedPath, ...] = ()
+    """The paths of workloads that no case of the suite takes."""
+    untaken: tuple[Untaken, ...] = ()
+    """The launches that solely a case made for it takes, or none."""
+
+    @property
+    def large(self) -> tuple[Case, ...]:
+        """Those made for a launch that are too large for everything to run."""
+        return tuple(u.case for u in self.untaken if u.case is not None and u.is_large)
+
+
+@dataclass(frozen=True)
 class UntriedPath:
     """A workload that launches what no case launches. `case` does, where one is small enough."""
 
@@ -118,31 +135,42 @@ def source_cases(
     source: Source,
     cases: tuple[Case, ...],
     attributes: Mapping[str, int],
-    untried: Sequence[UntriedPath] = (),
     seed: int = 0,
-) -> tuple[Case, ...]:
+) -> SourceCases:
     """The cases that a source makes necessary, in addition to a suite that follows from its task.
 
-    Sizes around what it compares sizes with, and for each of its ways a covering array: every two
-    of size, bases, distance of rows, values and scalars that this way can meet meet there.
-    `untried` are paths of workloads that no case of the suite takes.
+    Those of its workloads' own paths, sizes around what it compares sizes with, sizes that lead to
+    launches which are left, and for each of its ways a covering array: every two of size, bases,
+    distance of rows, values and scalars that this way can meet meet there.
     """
+    untried = untried_paths(task, source, cases, attributes)
+    of_workloads = tuple(path.case for path in untried if path.case is not None)
+    workloads = workload_cases(task)
     found: dict[str, Case] = {}
+    untaken: list[Untaken] = []
     for dtype in task.dtypes:
         finder = _Finder(task, source, attributes)
-        own = (path.case for path in untried if path.case is not None)
-        of_type = [c for c in (*cases, *own) if c.dtype is dtype]
+        of_type = [c for c in (*cases, *of_workloads) if c.dtype is dtype]
         near = list(_near_constants(finder, dtype, of_type, seed))
-        by_way = _sizes_by_way(finder, dtype, [*of_type, *near], seed)
+        known = [*of_type, *near]
+        left = finder.untaken([*known, *(w for w in workloads if w.dtype is dtype)], dtype)
+        untaken += left
+        led = [
+            msgspec.structs.replace(u.case, seed=seed_of_case(seed, dtype, u.case.name))
+            for u in left
+            if u.case is not None and u.is_small
+        ]
+        by_way = _sizes_by_way(finder, dtype, of_type, [*near, *led], seed)
         for case in (
             *near,
+            *led,
             *_pairs(finder, dtype, by_way, seed),
             *_beyond_turning(finder, dtype, by_way, of_type, seed),
             *_near_data(finder, dtype, by_way, of_type, seed),
         ):
             found.setdefault(case.id, case)
-    workloads = workload_cases(task)
-    return tuple(_compilable(task, source, attributes, (*cases, *workloads), found.values()))
+    own = _compilable(task, source, attributes, (*cases, *workloads), found.values())
+    return SourceCases((*own, *of_workloads), untried, tuple(untaken))
 
 
 def _compilable(
@@ -341,12 +369,18 @@ def _one_apart_first(cases: list[Case]) -> list[Case]:
     return cases if apart is None else [apart, *(case for case in cases if case is not apart)]
 
 
-def _sizes_by_way(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> SizesByWay:
-    """Small sizes that take each way, with aligned bases or with shifted ones."""
+def _sizes_by_way(
+    finder: _Finder, dtype: DType, cases: list[Case], own: list[Case], seed: int
+) -> SizesByWay:
+    """Small sizes that take each way, with aligned bases or with shifted ones: those of some cases,
+    of the source's own ones whichever there are, and drawn ones.
+    """
     task = finder.task
     random = random_of(seed, task, dtype.value, "sizes")
-    known = {tuple(c.dims.values()): c.dims for c in cases if not c.outside_contract}
-    rows = {1, 2, 5, *(c.dims[task.rows] for c in cases)} if task.rows else set()
+    every = [*cases, *own]
+    known = {tuple(c.dims.values()): c.dims for c in every if not c.outside_contract}
+    runs = {tuple(c.dims.values()) for c in own}
+    rows = {1, 2, 5, *(c.dims[task.rows] for c in every)} if task.rows else set()
     drawn = [draw_dims(task, dtype, PAIR_ELEMENTS, random) for _ in range(DRAWN_SIZES)]
     for count in sorted(rows):
         drawn.append(draw_dims(task, dtype, PAIR_ELEMENTS, random, {task.rows: count}))
@@ -354,8 +388,9 @@ def _sizes_by_way(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -
         if dims is not None:
             known[tuple(dims.values())] = dims
     found: SizesByWay = {}
-    for dims in known.values():
-        if 0 < task.elements(dims, dtype) <= MAX_ELEMENTS and 0 not in dims.values():
+    for key, dims in known.items():
+        most = LARGE_ELEMENTS if key in runs else MAX_ELEMENTS
+        if 0 < task.elements(dims, dtype) <= most and 0 not in dims.values():
             for way in finder.ways(dims, dtype):
                 found.setdefault(way, []).append(dims)
     if any(choices for _, choices in found):
@@ -641,8 +676,21 @@ class _Finder:
             return frozenset(), frozenset()
         if isinstance(resolved, Refused):
             return frozenset(), frozenset()
-        launches = resolved.launches
+        launches = (one for one in resolved.launches if all(one.grid))
         return frozenset((one.place.line, one.kernel) for one in launches), resolved.choices
+
+    def untaken(self, cases: Iterable[Case], dtype: DType) -> tuple[Untaken, ...]:
+        """The launches that none of some cases takes."""
+        taken = {line for case in cases for line, _ in self.path(case)}
+        launches = self.source.plan.launches()
+        left = [launch for launch in launches if launch.place.line not in taken]
+        if not left:
+            return ()
+        parts = self.task, self.source, left, dtype, self.attributes
+        return tuple(untaken_launches(*parts, self._takes))
+
+    def _takes(self, case: Case, launch: Launch) -> bool:
+        return any(line == launch.place.line for line, _ in self.path(case))
 
     def ways(self, dims: dict[str, int], dtype: DType) -> Iterable[Way]:
         """The ways of some sizes, with aligned bases and with shifted ones."""

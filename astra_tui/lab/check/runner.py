@@ -100,7 +100,7 @@ class Checker(Basis):
     def kernels_of(self, source: Source) -> tuple[str, ...]:
         """The kernels that a check of the whole suite needs, as C++ names. Raises PlanError."""
         suite = build_suite(self.task, self.seed)
-        own, _ = self.cases_of(source, suite)
+        own = self.cases_of(source, suite)
         beyond = (case for case, _ in self.beyond(source))
-        cases = (*suite, *own, *workload_cases(self.task), *beyond)
+        cases = (*suite, *own.cases, *own.large, *workload_cases(self.task), *beyond)
         return kernels_to_compile(self.task, source, cases, self.device.attributes)

@@ -22,6 +22,7 @@ from astra_tui.lab.check.inputs import Inputs, scalars_of
 from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.oracle import ReferenceFailed
+from astra_tui.lab.check.paths import SourceCases
 from astra_tui.lab.check.properties import check_properties, split_cases
 from astra_tui.lab.check.reruns import (
     ErrorBoundRuns,
@@ -34,8 +35,10 @@ from astra_tui.lab.check.reruns import (
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.conditions.closing import Closing, Probed
 from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_reporting
+from astra_tui.lab.conditions.untaken import Untaken
 from astra_tui.model.check import (
     FAR,
+    LAUNCH_AT,
     NEAR,
     OWN_SIZE_OF,
     PATH_OF,
@@ -56,6 +59,7 @@ from astra_tui.model.compilation import Compilation, Diagnostic
 from astra_tui.model.counters import Counters, add_counters
 from astra_tui.model.device import PLAIN, Sides, Variation, has_float_atomics
 from astra_tui.model.digest import content_hash
+from astra_tui.model.dtypes import DType
 from astra_tui.model.findings import FindingKind
 from astra_tui.model.launch import PlanError, Refused, ResolvedPlan
 from astra_tui.model.settings import EMULATOR
@@ -100,8 +104,8 @@ class SourceCheck:
         """What need not run again, by the case's id."""
         self.started = time.perf_counter()
         self.seen = CheckEvidence()
-        self.lines: set[int] = set()
-        """Lines of the launch plan whose launches were taken."""
+        self.launched: set[tuple[int, DType]] = set()
+        """Lines of the launch plan whose launches were taken, with the element type."""
         self.plan_sides: set[PlanSide] = set()
         """Sides of the launch plan's `min` and `max` that were taken."""
         self.error_bound_runs = ErrorBoundRuns()
@@ -152,6 +156,7 @@ class SourceCheck:
                 yield fake
             yield from self._close_conditions(compilation)
             yield from self._close_plan_sides(compilation)
+            self._close_launches()
         yield from self._await_emulator()
         yield self._report(compilation, *verdict_of(self.seen), whole_suite)
 
@@ -185,8 +190,11 @@ class SourceCheck:
         """The suite, and in a whole pass the cases that the source makes necessary."""
         if not whole_suite:
             return self.suite
-        own, _ = self.basis.cases_of(self.source, self.suite)
-        return *self.suite, *own
+        return *self.suite, *self._own.cases
+
+    @property
+    def _own(self) -> SourceCases:
+        return self.basis.cases_of(self.source, self.suite)
 
     def _compile(
         self, tried: tuple[Case, ...], whole_suite: bool
@@ -196,7 +204,7 @@ class SourceCheck:
         workloads: tuple[Case, ...] = ()
         if whole_suite:
             beyond = (case for case, _ in self.basis.beyond(self.source))
-            workloads = (*workload_cases(self.task), *beyond)
+            workloads = (*workload_cases(self.task), *self._own.large, *beyond)
         cases = (*tried, *split, *workloads)
         attributes = self.basis.device.attributes
         expressions = kernels_to_compile(self.task, self.source, cases, attributes)
@@ -277,9 +285,25 @@ class SourceCheck:
             found = (self._ruled(open_plan_side(self.source, side, case)) for side in left)
             self.seen.conditions = (*self.seen.conditions, *found)
 
-    def _note_plan(self, resolved: ResolvedPlan) -> None:
+    def _close_launches(self) -> None:
+        """Adds the launches that nothing took: proved to be out of reach, or open."""
+        left = (u for u in self._own.untaken if not self._took(u))
+        found = dict.fromkeys(self._ruled(untaken.result(self.source)) for untaken in left)
+        if not self.seen.has_failed:
+            self.seen.conditions = (*self.seen.conditions, *found)
+
+    def _took(self, untaken: Untaken) -> bool:
+        """Whether something took a launch after all; sizes that are looked at in part alone take
+        one for the first element type that they have.
+        """
+        line, dtype = untaken.launch.place.line, untaken.dtype
+        lines = {line for line, _ in self.launched}
+        return (line, dtype) in self.launched or (untaken.is_beyond and line in lines)
+
+    def _note_plan(self, case: Case, resolved: ResolvedPlan) -> None:
         """Notes what a run takes of the launch plan."""
-        self.lines.update(launch.place.line for launch in resolved.launches)
+        lines = (launch.place.line for launch in resolved.launches if all(launch.grid))
+        self.launched.update((line, case.dtype) for line in lines)
         self.plan_sides.update(resolved.sides)
 
     def _ruled(self, condition: ConditionResult) -> ConditionResult:
@@ -357,7 +381,8 @@ class SourceCheck:
         """Many rows, far sizes and wide rows, until a case fails."""
         if isinstance(self.basis.device, Emulator):
             return
-        for case, is_large in self.basis.beyond(self.source):
+        made = ((case, True) for case in self._own.large)
+        for case, is_large in (*self.basis.beyond(self.source), *made):
             if self.seen.has_failed:
                 return
             result: CaseResult | None
@@ -389,26 +414,40 @@ class SourceCheck:
             try:
                 resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
                 if isinstance(resolved, ResolvedPlan):
-                    self._note_plan(resolved)
+                    self._note_plan(case, resolved)
                     yield self._one_at_full_size(compilation, basis.device, case, resolved)
             except PlanError as error:
                 yield FullSizeResult(case.name, CaseOutcome.PLAN_ERROR, error.describe())
-        for case, in_part in basis.beyond(self.source):
+        made = ((case, False) for case in self._own.large)
+        for case, in_part in (*basis.beyond(self.source), *made):
             try:
                 resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
                 if isinstance(resolved, ResolvedPlan):
                     self.plan_sides.update(resolved.sides)
-                    parts = self.task, basis.device, self.source, compilation, case, basis.seed
-                    drawn = basis.inputs
-                    whole = FullSize(*parts, in_part=in_part, drawn=drawn)
-                    found = whole.run(resolved, basis.judge_rows)
-                    is_too_much = (CaseOutcome.INCONCLUSIVE, CaseOutcome.UNSUPPORTED)
-                    if case.name.startswith(FAR) and found.outcome in is_too_much:
-                        part = FullSize(*parts, in_part=True, drawn=drawn)
-                        found = part.run(resolved, basis.judge_rows)
+                    parts = compilation, basis.device, case, resolved
+                    found = self._in_part(*parts) if in_part else self._beyond(*parts)
+                    if not found.reduced:
+                        self._note_plan(case, resolved)
                     yield found
             except PlanError:
                 continue  # What cannot be launched does nothing wrong.
+
+    def _beyond(
+        self, compilation: Compilation, device: Emulator, case: Case, resolved: ResolvedPlan
+    ) -> FullSizeResult:
+        """Sizes that no workload has; where they are too much, no more than a part of them."""
+        found = self._one_at_full_size(compilation, device, case, resolved)
+        is_too_much = found.outcome in (CaseOutcome.INCONCLUSIVE, CaseOutcome.UNSUPPORTED)
+        if case.name.startswith((FAR, LAUNCH_AT)) and is_too_much:
+            return self._in_part(compilation, device, case, resolved)
+        return found
+
+    def _in_part(
+        self, compilation: Compilation, device: Emulator, case: Case, resolved: ResolvedPlan
+    ) -> FullSizeResult:
+        parts = self.task, device, self.source, compilation, case, self.basis.seed
+        part = FullSize(*parts, in_part=True, drawn=self.basis.inputs)
+        return part.run(resolved, self.basis.judge_rows)
 
     def _one_at_full_size(
         self, compilation: Compilation, device: Emulator, case: Case, resolved: ResolvedPlan
@@ -440,7 +479,7 @@ class SourceCheck:
             resolved = self._resolve(case, inputs)
             if isinstance(resolved, Refused):
                 return self._refused(case, resolved), None, inputs
-            self._note_plan(resolved)
+            self._note_plan(case, resolved)
             known = self._known(case)
             if known is not None:
                 return known, None, inputs
@@ -576,7 +615,7 @@ class SourceCheck:
         """Whether a kernel of a run has conditions that have not gone both ways yet, and the case
         is to be run for them: those of the source's own paths and sizes are, of others the first.
         """
-        is_own = case.name.startswith((PATH_OF, NEAR))
+        is_own = case.name.startswith((PATH_OF, NEAR, LAUNCH_AT))
         if self.coverage is None or not (is_own or self.steps <= self.seeking_steps):
             return False
         return self.coverage.may_take(run.kernels)
@@ -663,6 +702,13 @@ class SourceCheck:
             self.seen.properties.append(found)
             yield found
 
+    def _untried_lines(self) -> tuple[int, ...]:
+        """Lines of launches that nothing took, though something may lead there."""
+        taken = {line for line, _ in self.launched}
+        proved = {u.launch.place.line for u in self._own.untaken if u.is_impossible}
+        launches = {launch.place.line for launch in self.source.plan.launches()}
+        return tuple(sorted(launches - taken - proved))
+
     def _report(
         self,
         compilation: Compilation,
@@ -670,7 +716,6 @@ class SourceCheck:
         message: str,
         whole_suite: bool = False,
     ) -> CheckReport:
-        launches = {launch.place.line for launch in self.source.plan.launches()}
         counted = [r.counters for r in self.seen.results if r.counters is not None]
         counters: Counters | None = add_counters(counted) if counted else None
         on_emulator = self.seen.on_emulator
@@ -693,7 +738,7 @@ class SourceCheck:
             emulated=on_emulator.cases if on_emulator is not None else 0,
             not_emulated=on_emulator.not_emulated if on_emulator is not None else (),
             seed=self.basis.seed,
-            untried_lines=tuple(sorted(launches - self.lines)) if whole_suite else (),
+            untried_lines=self._untried_lines() if whole_suite else (),
             conditions=self.seen.conditions,
             condition_sides=len(self.coverage.taken) if self.coverage is not None else 0,
             accepted=self.task.accepted,

@@ -72,7 +72,6 @@ _MODELS = 3
 _MAX_NUMBERS = 6
 _STEPS = (-1, 1, -2, 2, -8, 8, -16, 16, -64, 64, -128, 128)
 _PARTS = (15, 13, 11, 9, 8, 7, 5, 4, 2, 1, 24, 32)
-_SMALL_SHIFT, _SMALL_PADDING = 15, 64
 
 
 @dataclass(frozen=True)
@@ -198,7 +197,7 @@ class Closing:
         for query, launch in self._queries(side) or ():
             if launch.dtype is case.dtype and self.asked < _MAX_SIZES:
                 self.asked += 1
-                sizes = [*launch.at_sizes(case.dims, ""), *self._of_device(launch)]
+                sizes = [*launch.at_sizes(case.dims, ""), *launch.on_device(DEVICE_ATTRIBUTES)]
                 if not query.is_refuted_with(_SIZE_STEPS, sizes):
                     return True
         return self.asked >= _MAX_SIZES
@@ -428,7 +427,7 @@ class Closing:
         base = self._base_of(side.kernel) or self._workload_of(side.kernel)
         held = [launch.at_sizes(base.dims, name) for name in base.dims] if base else []
         for fixed in (*held, launch.with_sizes(_SOME), launch.with_sizes(_MANY), []):
-            facts = [*self._plain(launch), *fixed]
+            facts = [*launch.plain(self.task, DEVICE_ATTRIBUTES), *fixed]
             point = launch.solution(query.solver(self._some_steps(), facts))
             if point and self.task.elements(point["dims"], launch.dtype) > LARGE_ELEMENTS:
                 self._tried(side).beyond = _named(point["dims"])
@@ -442,9 +441,6 @@ class Closing:
             self.large_probes += 1
             self.probe_large(case)
 
-    def _of_device(self, launch: Launches) -> list[Any]:
-        return [launch.device[n] == v for n, v in DEVICE_ATTRIBUTES.items() if n in launch.device]
-
     def _some_steps(self) -> int:
         """Steps for one more question; next to none where the budget is spent."""
         some = min(_SOLVER_STEPS, self.steps)
@@ -453,19 +449,7 @@ class Closing:
 
     def _small(self, launch: Launches) -> list[Any]:
         """What a solution has to keep so that it can be a case."""
-        return [*launch.with_elements(LARGE_ELEMENTS), *self._plain(launch)]
-
-    def _plain(self, launch: Launches) -> list[Any]:
-        """The same but for the sizes."""
-        from astra_tui.lab.conditions.contract import one_of
-
-        facts = [t <= _SMALL_SHIFT for t in launch.shifts.values()]
-        facts += [t <= _SMALL_PADDING for t in launch.paddings.values()]
-        facts += self._of_device(launch)
-        for name, term in launch.scalars.items():
-            choices = self.task.args[name].choices
-            facts.append(one_of(term, choices))
-        return facts
+        return [*launch.with_elements(LARGE_ELEMENTS), *launch.plain(self.task, DEVICE_ATTRIBUTES)]
 
     def _try_point(
         self, side: OpenSide, launch: Launches, point: dict[str, dict[str, int]], has_data: bool

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Any
 
 import z3
@@ -29,6 +30,7 @@ from astra_tui.model.launch.expression import (
     Integer,
     Name,
     Unary,
+    conjuncts,
     split_pointer,
 )
 from astra_tui.model.launch.expression_parser import parse_expression
@@ -61,6 +63,7 @@ _BITS = 64
 _GRID = ((1 << 31) - 1, 65_535, 65_535)
 _BLOCK = (1024, 1024, 64)
 _MAX_PADDING = 1 << 20
+_SMALL_SHIFT, _SMALL_PADDING = 15, 64
 
 
 _BOUNDED = (ValueKind.INTEGERS, ValueKind.OFFSETS)
@@ -104,6 +107,22 @@ class Launches:
         """Tensors have at most so many elements."""
         return [self.elements <= most]
 
+    def plain(self, task: KernelTask, attributes: Mapping[str, int]) -> list[Any]:
+        """Layouts and scalars are those of cases, on a device with such attributes."""
+        facts = [t <= _SMALL_SHIFT for t in self.shifts.values()]
+        facts += [t <= _SMALL_PADDING for t in self.paddings.values()]
+        facts += self.on_device(attributes)
+        facts += [one_of(term, task.args[name].choices) for name, term in self.scalars.items()]
+        return facts
+
+    def on_device(self, attributes: Mapping[str, int]) -> list[Any]:
+        """The device has such attributes."""
+        return [self.device[n] == v for n, v in attributes.items() if n in self.device]
+
+    def contiguous(self) -> list[Any]:
+        """Tensors begin where they are aligned, and their rows follow one another."""
+        return [term == 0 for term in (*self.shifts.values(), *self.paddings.values())]
+
     def with_sizes(self, most: int) -> list[Any]:
         """No size is larger, which is easier to solve than a bound of elements."""
         return [term <= most for term in self.dims.values()]
@@ -138,6 +157,19 @@ def launches_of(task: KernelTask, source: Source, kernel: CompiledKernel) -> lis
             model = _Model(task, source, dtype, _settled(launch, kernel))
             if model.launch(launch, kernel):
                 found.append(model.launches(launch, kernel))
+    return found
+
+
+def ways_to(task: KernelTask, source: Source, launch: Launch) -> list[Launches]:
+    """How the plan comes to a launch of at least one block, whichever kernel that is, for each
+    element type. Raises NotModelled.
+    """
+    found = []
+    for dtype in task.dtypes:
+        model = _Model(task, source, dtype, {})
+        model.take_way_to(launch)
+        model.axes({}, "nctaid", "ctaid", launch.grid, _GRID)
+        found.append(model.space(LaunchContext({}, {}, {})))
     return found
 
 
@@ -257,10 +289,10 @@ class _Model:
                 self.facts.append(self.truth(argument) == z3.BoolVal(text == "true"))
             else:
                 self.facts.append(self._computed(argument).term == int(text))
-        self._take_way_to(launch)
+        self.take_way_to(launch)
         return True
 
-    def _take_way_to(self, launch: Launch) -> None:
+    def take_way_to(self, launch: Launch) -> None:
         """Adds what holds where the plan comes to a launch."""
         for step in self.source.plan.steps:
             match step:
@@ -272,6 +304,10 @@ class _Model:
 
     def _dispatched(self, branches: tuple[Branch, ...], launch: Launch) -> bool:
         """Whether one of the branches holds the launch; adds what then holds."""
+        for number, branch in enumerate(branches):
+            if any(item is launch for item in branch.body):
+                self._take_branch(branch, branches[:number])
+                return True
         none_before = z3.BoolVal(True)
         for branch in branches:
             holds = none_before
@@ -279,18 +315,26 @@ class _Model:
                 condition = self._under(none_before, self.truth, branch.condition)
                 holds = z3.And(none_before, condition)
                 none_before = z3.And(none_before, z3.Not(condition))
-            if any(item is launch for item in branch.body):
-                self.facts.append(holds)
-                return True
             if any(isinstance(item, Refuse) for item in branch.body):
                 self.facts.append(z3.Not(holds))
         return False
 
+    def _take_branch(self, branch: Branch, before: tuple[Branch, ...]) -> None:
+        """Adds that a branch is taken, and none before it: each part as a fact of its own, and of
+        the others what the branch does not share with them, since short facts make cheap proofs.
+        """
+        parts = conjuncts(branch.condition)
+        self.facts += [self.truth(part) for part in parts]
+        for other in before:
+            left = [part for part in conjuncts(other.condition) if part not in parts]
+            both = (self.truth(reduce(partial(Binary, "and"), left)),) if left else ()
+            self.facts.append(z3.Not(z3.And(both)))
+
     def launches(self, launch: Launch, kernel: CompiledKernel) -> Launches:
         """The launch's grid, block and arguments."""
         special: dict[str, Any] = {}
-        self._axes(special, "nctaid", "ctaid", launch.grid, _GRID)
-        block = self._axes(special, "ntid", "tid", launch.block, _BLOCK)
+        self.axes(special, "nctaid", "ctaid", launch.grid, _GRID)
+        block = self.axes(special, "ntid", "tid", launch.block, _BLOCK)
         threads = block[0]
         for size in block[1:]:
             threads = self._times(threads, size)
@@ -306,8 +350,12 @@ class _Model:
                     parameters[parameter.offset + leaf.offset] = given
                 if leaf.dtype is None:
                     pointers[parameter.offset + leaf.offset] = self._tensor(leaf.value)
+        return self.space(LaunchContext(special, parameters, pointers))
+
+    def space(self, context: LaunchContext) -> Launches:
+        """All that was read, of a launch with these arguments."""
         return Launches(
-            context=LaunchContext(special, parameters, pointers),
+            context=context,
             dims={n: v.term for n, v in self.dims.items()},
             scalars={n: v.term for n, v in self.scalars.items()},
             shifts={n: v.term for n, v in self.shifts.items()},
@@ -318,7 +366,7 @@ class _Model:
             facts=self.facts,
         )
 
-    def _axes(
+    def axes(
         self,
         special: dict[str, Any],
         extent: str,
@@ -326,6 +374,7 @@ class _Model:
         sizes: tuple[Expression, ...],
         most: tuple[int, int, int],
     ) -> list[Number]:
+        """The three sizes of a grid or block, all at least 1, and the registers that have them."""
         found = []
         for number, axis in enumerate("xyz"):
             size = self.number(sizes[number]) if number < len(sizes) else _constant(1)

@@ -63,7 +63,7 @@ class Query:
     def _is_refuted(
         self, steps: Callable[[], int], facts: Iterable[Any], ways: Iterable[Any]
     ) -> bool:
-        return bool(_solver(steps(), [*facts, z3.Or(*ways)]).check() == z3.unsat)
+        return bool(solver_of(steps(), [*facts, z3.Or(*ways)]).check() == z3.unsat)
 
     def is_refuted_with(self, steps: int, more: list[Any]) -> bool:
         """Whether it takes few steps to see that nothing leads there where more holds."""
@@ -71,7 +71,7 @@ class Query:
 
     def solver(self, steps: int, more: list[Any]) -> z3.Solver:
         """A solver whose solutions take the side, as far as the terms know."""
-        return _solver(steps, [*self.facts.all, z3.Or(*self.ways), *more])
+        return solver_of(steps, [*self.facts.all, z3.Or(*self.ways), *more])
 
 
 class Facts:
@@ -100,7 +100,7 @@ class Facts:
     def refute_easily(self, ways: Sequence[Any]) -> bool:
         """Whether nothing leads there by the easy ones."""
         facts = self.about(ways, easy=True)
-        return bool(_solver(_EASY_STEPS, [*facts, z3.Or(*ways)]).check() == z3.unsat)
+        return bool(solver_of(_EASY_STEPS, [*facts, z3.Or(*ways)]).check() == z3.unsat)
 
 
 class DeadCode:
@@ -167,7 +167,8 @@ def query_for(
     return Query(tuple(sides), tuple(ways), facts, terms.has_data, is_dead)
 
 
-def _solver(steps: int, facts: list[Any]) -> z3.Solver:
+def solver_of(steps: int, facts: list[Any]) -> z3.Solver:
+    """A solver of what holds, that gives up after so many steps."""
     solver = z3.SolverFor("QF_BV")
     solver.set("rlimit", steps)
     solver.add(*facts)

@@ -111,6 +111,19 @@ def names_in(expression: Expression) -> set[str]:
             return names_in(condition) | names_in(a) | names_in(b)
 
 
+def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
+    """The conditions that hold together where one does, in the order in which they are evaluated;
+    none where there is no condition.
+    """
+    match condition:
+        case None:
+            return ()
+        case Binary(operator="and", left=left, right=right):
+            return *conjuncts(left), *conjuncts(right)
+        case _:
+            return (condition,)
+
+
 def split_pointer(expression: Expression) -> tuple[Name, Expression] | None:
     """`x` as x and 0, `x + n - m` as x and n - m: a name, and a distance in elements from it.
 

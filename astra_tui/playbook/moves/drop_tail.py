@@ -30,7 +30,7 @@ from astra_tui.cuda_source.syntax import (
     text_of,
 )
 from astra_tui.model.launch import Dispatch, Launch, LaunchPlan
-from astra_tui.model.launch.expression import Binary, Expression, Integer
+from astra_tui.model.launch.expression import Expression, Integer, conjuncts
 from astra_tui.model.plan import Counter, Plan, Risk
 from astra_tui.model.traffic import WastedTraffic, WasteKind
 from astra_tui.playbook.accesses import Access, accesses_in, unknown_accesses
@@ -313,15 +313,7 @@ def _asked_for(plan: LaunchPlan, launch: Launch) -> Iterator[Expression]:
     for step in plan.steps:
         for branch in step.branches if isinstance(step, Dispatch) else ():
             if branch.condition is not None and any(item is launch for item in branch.body):
-                yield from _conjuncts(branch.condition)
-
-
-def _conjuncts(condition: Expression) -> Iterator[Expression]:
-    if isinstance(condition, Binary) and condition.operator == "and":
-        yield from _conjuncts(condition.left)
-        yield from _conjuncts(condition.right)
-    else:
-        yield condition
+                yield from conjuncts(branch.condition)
 
 
 def _useless_without(tail: _Tail) -> list[Node]:
