@@ -129,6 +129,9 @@ class IndexReader:
     def _division(self, operator: str, top: Polynomial, bottom: Polynomial) -> Polynomial:
         if bottom.number == 1:
             return top if operator == "/" else constant(0)
+        if top.number is not None and bottom.number and min(top.number, bottom.number) >= 0:
+            quotient, rest = divmod(top.number, bottom.number)
+            return constant(quotient if operator == "/" else rest)
         text = f"({_canonical(top)}){operator}({_canonical(bottom)})"
         self.divisions[text] = Division(operator, top, bottom)
         names = [self.names_of.get(a, frozenset({a})) for a in (*top.atoms(), *bottom.atoms())]

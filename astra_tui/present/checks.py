@@ -184,7 +184,7 @@ def _evidence(report: CheckReport) -> Iterator[str]:
         yield _conditions_words(report)
     if report.untried_lines:
         at = " and ".join(map(str, report.untried_lines))
-        remedy = "list sizes in task.toml that take it"
+        remedy = "list sizes in task.toml that take it, or bound them by its contract"
         yield f"no case takes the launch at line {at}: what it does is unchecked ({remedy})"
     if (c := report.counters) is not None:
         memory = f"{count(c.sectors)} sectors, {count(c.requests)} requests"

@@ -32,7 +32,7 @@ _WALL_FACTOR = 30
 """How much longer than its CPU time a kernel may take by the clock: it may wait for a GPU."""
 
 _GATE = ("lab", "gpu", "emulator", "cuda_source", "processes", "model")
-_AUDIT = ("lab/audit/", "model/audit.py")
+_NO_GATE = ("lab/audit/", "model/audit.py", "lab/tuning/")
 _PACKAGE = Path(astra_tui.__file__).parent
 
 
@@ -102,13 +102,13 @@ def head_of(device: str, compiler: str, seed: int = 0) -> AuditHead:
 def gate_identity(compiler: str) -> str:
     """A hash over the sources that decide what the gate says, and its compiler's version.
 
-    These are the lab and all that it knows, without the audit itself.
+    These are the lab and all that it knows, without the audit itself and the search of tuning.
     """
     digest = hashlib.sha256(compiler.encode())
     for room in _GATE:
         for file in sorted((_PACKAGE / room).rglob("*")):
             inside = file.relative_to(_PACKAGE).as_posix()
-            if file.suffix in (".py", ".cu") and not inside.startswith(_AUDIT):
+            if file.suffix in (".py", ".cu") and not inside.startswith(_NO_GATE):
                 digest.update(f"{inside}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
 

@@ -51,7 +51,7 @@ _CASE_COST = 1 << 13
 
 _FEW_ELEMENTS = 1 << 12
 
-MAX_LARGE_PROBES = 4
+MAX_LARGE_PROBES = 8
 """Sizes too large for a case that are tried for one source, each in about a second."""
 
 MAX_LARGE_ELEMENTS = 1 << 30

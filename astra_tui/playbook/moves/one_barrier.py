@@ -238,9 +238,7 @@ def _is_butterfly(kernel: Function, statement: Node, value: Variable) -> bool:
     loop = next((one for one in loops_of(kernel) if one.node == statement), None)
     if loop is None or not halves(loop) or len(loop.body) != 1:
         return False
-    reader = IndexReader(kernel)
-    start, half = loop.start_form(reader), Division("/", constant(WARP), constant(2))
-    if start != constant(WARP // 2) and [reader.divisions.get(a) for a in start.atoms()] != [half]:
+    if loop.start_form(IndexReader(kernel)) != constant(WARP // 2):
         return False
     calls = list(of_type(loop.body[0], "call_expression"))
     changes = list(of_type(loop.body[0], "assignment_expression"))
