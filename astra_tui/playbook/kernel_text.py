@@ -84,6 +84,22 @@ class KernelText:
         """The launches of one kernel."""
         return (launch for launch in self.plan.launches() if launch.kernel == kernel.name)
 
+    def callers(self, function: Function) -> tuple[Function, ...]:
+        """The kernels that come to call a function of the source; a kernel itself."""
+        names, before = {function.name}, 0
+        while len(names) > before:
+            before = len(names)
+            names |= {f.name for f in self.functions if self._calls[f.node.id] & names}
+        return tuple(kernel for kernel in self.kernels if kernel.name in names)
+
+    @cached_property
+    def _calls(self) -> dict[int, set[str]]:
+        """What each function calls."""
+        return {
+            f.node.id: {called_name(call) for call in of_type(f.body, "call_expression")}
+            for f in self.functions
+        }
+
     def passed(self, kernel: Function, parameter: Variable) -> tuple[Expression, ...]:
         """What the launches pass for a parameter, in the order of the plan."""
         names = [p.name for p in kernel.parameters]

@@ -35,6 +35,7 @@ from astra_tui.model.launch.expression import (
     Binary,
     Call,
     Compare,
+    Conditional,
     Expression,
     Integer,
     Name,
@@ -363,6 +364,8 @@ def multiple_of_warp(expression: Expression, plan: LaunchPlan) -> bool:
             return _declared_multiple(name, plan)
         case Call(function="min" | "max", args=args):
             return all(multiple_of_warp(a, plan) for a in args)
+        case Conditional(when_true=a, when_false=b):
+            return multiple_of_warp(a, plan) and multiple_of_warp(b, plan)
         case Binary(operator="*", left=left, right=right):
             return multiple_of_warp(left, plan) or multiple_of_warp(right, plan)
         case Binary(operator="+" | "-", left=left, right=right):

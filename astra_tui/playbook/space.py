@@ -38,7 +38,10 @@ from astra_tui.playbook.moves import all_moves
 from astra_tui.playbook.propose import propose
 from astra_tui.playbook.thread_count import BLOCKS, MAX_THREADS, launch_bound, why_count_matters
 
-SWITCHES = ("overlap_launches", "early_loads", "trigger_early", "cache_hints")
+SWITCHES = (
+    *("one_barrier", "first_warp", "overlap_launches", "early_loads", "trigger_early"),
+    "cache_hints",
+)
 """Moves whose gain depends on shape and device alone: a sweep tries a source with and without.
 
 In the order in which they are made: loads stay above a wait only where it is there before them.

@@ -35,6 +35,7 @@ FIRES_ON_GPU = {
     | {"row_grid", "full_grid", "tune_block", "cache_hints", "overlap_launches"},
 }
 ONLY_AFTER_OTHERS = {
+    "first_warp",
     *(
         "single_turn",
         "flat_grid",

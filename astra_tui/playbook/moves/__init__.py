@@ -7,6 +7,7 @@ from astra_tui.playbook.moves.cheap_division import CheapDivision
 from astra_tui.playbook.moves.drop_tail import DropTail
 from astra_tui.playbook.moves.early_loads import EarlyLoads
 from astra_tui.playbook.moves.fast_math import FastMath
+from astra_tui.playbook.moves.first_warp import FirstWarp
 from astra_tui.playbook.moves.fit_block import FitBlock
 from astra_tui.playbook.moves.flat_grid import FlatGrid
 from astra_tui.playbook.moves.flush_exp import FlushExp
@@ -43,6 +44,7 @@ def all_moves() -> tuple[Move, ...]:
         RowInRegisters(),
         ShuffleReduction(),
         OneBarrier(),
+        FirstWarp(),
         HoistInvariants(),
         Reciprocal(),
         FastMath(),
@@ -83,7 +85,6 @@ BY_TIME = (
     "cheap_division",
     "pack_rows",
     "shuffle_reduction",
-    "one_barrier",
     "fit_block",
     "keep_row",
     "row_in_registers",
@@ -99,6 +100,8 @@ BY_TIME = (
     "warp_rows",
     "hoist_invariants",
     "tune_block",
+    "one_barrier",
+    "first_warp",
     "cache_hints",
 )
 """The order in which moves come where times decide, as measured on an H100.

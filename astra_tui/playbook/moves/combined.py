@@ -14,7 +14,7 @@ from astra_tui.playbook.kernel_text import KernelText
 STEPS = (
     *("row_grid", "full_grid", "reciprocal", "fast_math", "group_factors", "one_path"),
     *("wide_accesses", "flat_grid", "cheap_division"),
-    *("pack_rows", "shuffle_reduction", "one_barrier", "fit_block", "keep_row"),
+    *("pack_rows", "shuffle_reduction", "fit_block", "keep_row"),
     "row_in_registers",
     *("overlap_launches", "loads_first", "flush_exp"),
 )

@@ -168,12 +168,23 @@ def _dependent_calls(source: KernelText) -> str:
 
 
 def _flat_blocks(source: KernelText) -> str:
-    """Blocks of 32 threads by some warps, in one dimension: thread and warp follow from it."""
+    """Blocks of 32 threads by some warps, in one dimension: thread and warp follow from it. Kernels
+    with functions of the source that read their place in a block keep theirs.
+    """
+    know = (f for f in source.functions if not f.is_kernel and _reads_place(f))
+    kept = {kernel.name for function in know for kernel in source.callers(function)}
     for kernel in source.kernels:
         launches = list(source.launches_of(kernel))
-        if all(_is_of_warps(launch) for launch in launches):
+        if kernel.name not in kept and all(_is_of_warps(launch) for launch in launches):
             return _flat_blocks(KernelText.read(_flat_block(source, kernel, launches)))
     return source.text
+
+
+def _reads_place(function: Function) -> bool:
+    return any(
+        text_of(use).startswith(("threadIdx", "blockDim"))
+        for use in of_type(function.body, "field_expression")
+    )
 
 
 def _is_of_warps(launch: Launch) -> bool:
