@@ -74,6 +74,7 @@ class Start:
         return (own if own.is_file() else KERNELS / self.file).read_text(encoding="utf-8")
 
 
+NAMES = ("slow", "shipped")
 STARTS = {
     task: (Start("slow", slow), Start("shipped", shipped))
     for task, shipped, slow in (
@@ -93,9 +94,8 @@ def main() -> None:
     parser.add_argument("--device", action="append", help="default: cuda:0")
     parser.add_argument("--minutes", type=float, default=9.0, help="of a task")
     parser.add_argument("--rounds", type=int, default=14)
-    parser.add_argument(
-        "--swept", choices=("slow", "shipped"), action="append", help="default: both"
-    )
+    parser.add_argument("--start", choices=NAMES, action="append", help="default: both")
+    parser.add_argument("--swept", choices=NAMES, action="append", help="default: both")
     parser.add_argument("--share", default="0.1", help="of the trials that a sweep times")
     parser.add_argument("--now", action="store_true", help="time the best that there is")
     parser.add_argument("--finish", action="store_true", help="end within the minutes")
@@ -152,21 +152,26 @@ class Trial:
     @property
     def swept(self) -> Sequence[str]:
         """The starts whose winners are swept."""
-        return self.options.swept or [s.name for s in STARTS[self.task]]
+        return self.options.swept or [s.name for s in self.starts]
+
+    @property
+    def starts(self) -> list[Start]:
+        """What the playbook starts from."""
+        return [s for s in STARTS[self.task] if s.name in (self.options.start or NAMES)]
 
     @property
     def timing_seconds(self) -> float:
         """What the last timing needs at least, with its checks; it is not begun with less."""
         task = find_task(self.task)
         shipped = sum(1 + one.pdl for one in load_yardsticks(task))
-        versions = shipped + 1 + len(STARTS[self.task])
+        versions = shipped + 1 + len(self.starts)
         return 25.0 + VERSION_SECONDS * 2 * len(task.workloads) * versions
 
     def run(self) -> None:
         """Runs, sweeps and times, as far as the time goes; writes TASK.json at the end."""
         runs, winners = [], []
         whatever_there_is = self.options.now or self.options.finish
-        for number, start in enumerate(STARTS[self.task], 1):
+        for number, start in enumerate(self.starts, 1):
             runs.append(self._optimised(start, self._share(number)))
             ended = runs[-1]["exit_code"] == 0
             swept = start.name in self.swept and (ended or self.options.finish)
@@ -196,13 +201,12 @@ class Trial:
         """Seconds that a run may take; with `--finish` those that the others and the end leave."""
         if not self.options.finish:
             return self.left
-        runs, sweeps = self._to_come(STARTS[self.task][number - 1 :])
+        runs, sweeps = self._to_come(self.starts[number - 1 :])
         return (self.left - self.timing_seconds - SWEEP_SECONDS * sweeps) / max(runs, 1)
 
     def _of_sweep(self, start: Start) -> float:
         """Seconds that a sweep may take with `--finish`; later runs and sweeps need theirs."""
-        starts = STARTS[self.task]
-        later = self._to_come(starts[starts.index(start) + 1 :])
+        later = self._to_come(self.starts[self.starts.index(start) + 1 :])
         return (self.left - self.timing_seconds) / (1 + sum(later))
 
     def _to_come(self, starts: Sequence[Start]) -> tuple[int, int]:
