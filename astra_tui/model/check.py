@@ -22,10 +22,10 @@ OWN_SIZE_OF = "own size of workload "
 PAIR_AT = "pair at "
 NEAR = "near "
 CONDITION_OF = "for a condition: "
-LAUNCH_AT = "launch at line "
+PLAN_AT = "plan at line "
 """How the names of cases begin that a source makes necessary: its launch plan, its conditions."""
 
-_OF_SOURCE = (PATH_OF, OWN_SIZE_OF, PAIR_AT, NEAR, CONDITION_OF, LAUNCH_AT)
+_OF_SOURCE = (PATH_OF, OWN_SIZE_OF, PAIR_AT, NEAR, CONDITION_OF, PLAN_AT)
 
 
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):

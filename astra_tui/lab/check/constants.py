@@ -27,14 +27,12 @@ from astra_tui.model.digest import content_hash
 from astra_tui.model.launch import PlanError, ResolvedPlan, print_expression
 from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.expression import (
-    Binary,
     Call,
     Compare,
-    Conditional,
     Expression,
-    Unary,
+    parts_of,
 )
-from astra_tui.model.launch.plan import Dispatch, Let, Tune
+from astra_tui.model.launch.plan import Dispatch, Let, Tune, Verbatim
 from astra_tui.model.launch.scope import Bindings
 from astra_tui.model.task import KernelTask
 
@@ -253,20 +251,11 @@ def _expressions(source: Source) -> Iterator[Expression]:
             stack += [b.condition for b in step.branches if b.condition is not None]
     for launch in plan.launches():
         stack += launch.expressions()
+        stack += (e for e in launch.template_args if not isinstance(e, Verbatim))
     while stack:
         expression = stack.pop()
         yield expression
-        match expression:
-            case Compare(first=first, links=links):
-                stack += [first, *(right for _, right in links)]
-            case Call(args=args):
-                stack += args
-            case Unary(operand=operand):
-                stack.append(operand)
-            case Binary(left=left, right=right):
-                stack += (left, right)
-            case Conditional(condition=condition, when_true=a, when_false=b):
-                stack += (condition, a, b)
+        stack += parts_of(expression)
 
 
 # -- the device code -------------------------------------------------------------------------------

@@ -47,10 +47,10 @@ from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import MAX_KERNELS, workload_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, MAX_ELEMENTS
-from astra_tui.lab.conditions.untaken import Untaken, untaken_launches
+from astra_tui.lab.conditions.untaken import PlanPart, Untaken, parts_of_plan, untaken_parts
 from astra_tui.model.check import FAR, MANY_ROWS, NEAR, PAIR_AT, PATH_OF, WIDE, Case
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch import Launch, PlanError, Refused, print_expression
+from astra_tui.model.launch import PlanError, Refused, print_expression
 from astra_tui.model.launch.expression import Binary, Expression
 from astra_tui.model.task import KernelTask, Workload
 
@@ -106,11 +106,11 @@ class SourceCases:
     untried: tuple[UntriedPath, ...] = ()
     """The paths of workloads that no case of the suite takes."""
     untaken: tuple[Untaken, ...] = ()
-    """The launches that solely a case made for it takes, or none."""
+    """The parts of the plan that solely a case made for it takes, or none."""
 
     @property
     def large(self) -> tuple[Case, ...]:
-        """Those made for a launch that are too large for everything to run."""
+        """Those made for a part of the plan that are too large for everything to run."""
         return tuple(u.case for u in self.untaken if u.case is not None and u.is_large)
 
 
@@ -152,15 +152,17 @@ def source_cases(
         finder = _Finder(task, source, attributes)
         of_type = [c for c in (*cases, *of_workloads) if c.dtype is dtype]
         near = list(_near_constants(finder, dtype, of_type, seed))
-        known = [*of_type, *near]
-        left = finder.untaken([*known, *(w for w in workloads if w.dtype is dtype)], dtype)
+        by_way = _sizes_by_way(finder, dtype, of_type, near, seed)
+        known = [*of_type, *near, *(w for w in workloads if w.dtype is dtype)]
+        left = finder.untaken(known, by_way, dtype)
         untaken += left
         led = [
             msgspec.structs.replace(u.case, seed=seed_of_case(seed, dtype, u.case.name))
             for u in left
             if u.case is not None and u.is_small
         ]
-        by_way = _sizes_by_way(finder, dtype, of_type, [*near, *led], seed)
+        if led:
+            by_way = _sizes_by_way(finder, dtype, of_type, [*near, *led], seed)
         for case in (
             *near,
             *led,
@@ -679,18 +681,28 @@ class _Finder:
         launches = (one for one in resolved.launches if all(one.grid))
         return frozenset((one.place.line, one.kernel) for one in launches), resolved.choices
 
-    def untaken(self, cases: Iterable[Case], dtype: DType) -> tuple[Untaken, ...]:
-        """The launches that none of some cases takes."""
-        taken = {line for case in cases for line, _ in self.path(case)}
-        launches = self.source.plan.launches()
-        left = [launch for launch in launches if launch.place.line not in taken]
+    def untaken(
+        self, cases: Iterable[Case], ways: Iterable[Way], dtype: DType
+    ) -> tuple[Untaken, ...]:
+        """The parts of the plan that neither some cases take nor some ways."""
+        every = {*map(self.way, cases), *ways}
+        lines = {line for path, _ in every for line, _ in path}
+        choices = {choice for _, taken in every for choice in taken}
+        left = [
+            part
+            for part in dict.fromkeys(parts_of_plan(self.source))
+            if (part.place.line not in lines if part.choice is None else part.choice not in choices)
+        ]
         if not left:
             return ()
         parts = self.task, self.source, left, dtype, self.attributes
-        return tuple(untaken_launches(*parts, self._takes))
+        return tuple(untaken_parts(*parts, self._takes))
 
-    def _takes(self, case: Case, launch: Launch) -> bool:
-        return any(line == launch.place.line for line, _ in self.path(case))
+    def _takes(self, case: Case, part: PlanPart) -> bool:
+        path, choices = self.way(case)
+        if part.choice is not None:
+            return part.choice in choices
+        return any(line == part.place.line for line, _ in path)
 
     def ways(self, dims: dict[str, int], dtype: DType) -> Iterable[Way]:
         """The ways of some sizes, with aligned bases and with shifted ones."""

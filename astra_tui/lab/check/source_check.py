@@ -38,10 +38,10 @@ from astra_tui.lab.conditions.coverage import Coverage, Reporting, compile_repor
 from astra_tui.lab.conditions.untaken import Untaken
 from astra_tui.model.check import (
     FAR,
-    LAUNCH_AT,
     NEAR,
     OWN_SIZE_OF,
     PATH_OF,
+    PLAN_AT,
     Case,
     CaseOutcome,
     CaseResult,
@@ -104,8 +104,10 @@ class SourceCheck:
         """What need not run again, by the case's id."""
         self.started = time.perf_counter()
         self.seen = CheckEvidence()
-        self.launched: set[tuple[int, DType]] = set()
-        """Lines of the launch plan whose launches were taken, with the element type."""
+        self.launched: set[tuple[DType, int]] = set()
+        """Lines of the launch plan whose launches were taken, by element type."""
+        self.choices: set[tuple[DType, tuple[int, int, bool]]] = set()
+        """Sides of the launch plan's other conditions that were taken, by element type."""
         self.plan_sides: set[PlanSide] = set()
         """Sides of the launch plan's `min` and `max` that were taken."""
         self.error_bound_runs = ErrorBoundRuns()
@@ -156,7 +158,7 @@ class SourceCheck:
                 yield fake
             yield from self._close_conditions(compilation)
             yield from self._close_plan_sides(compilation)
-            self._close_launches()
+            self._close_plan()
         yield from self._await_emulator()
         yield self._report(compilation, *verdict_of(self.seen), whole_suite)
 
@@ -285,25 +287,28 @@ class SourceCheck:
             found = (self._ruled(open_plan_side(self.source, side, case)) for side in left)
             self.seen.conditions = (*self.seen.conditions, *found)
 
-    def _close_launches(self) -> None:
-        """Adds the launches that nothing took: proved to be out of reach, or open."""
-        left = (u for u in self._own.untaken if not self._took(u))
-        found = dict.fromkeys(self._ruled(untaken.result(self.source)) for untaken in left)
+    def _close_plan(self) -> None:
+        """Adds the parts of the plan that nothing took: proved to be out of reach, or open."""
+        left = (untaken for untaken in self._own.untaken if not self._took(untaken))
+        found = dict.fromkeys(self._ruled(untaken.result) for untaken in left)
         if not self.seen.has_failed:
             self.seen.conditions = (*self.seen.conditions, *found)
 
     def _took(self, untaken: Untaken) -> bool:
-        """Whether something took a launch after all; sizes that are looked at in part alone take
+        """Whether something took a part after all; sizes that are looked at in part alone take
         one for the first element type that they have.
         """
-        line, dtype = untaken.launch.place.line, untaken.dtype
-        lines = {line for line, _ in self.launched}
-        return (line, dtype) in self.launched or (untaken.is_beyond and line in lines)
+        part = untaken.part
+        took = self.choices if part.choice is not None else self.launched
+        what = part.choice or part.place.line
+        found = {dtype for dtype, taken in took if taken == what}
+        return untaken.dtype in found or (untaken.is_beyond and bool(found))
 
     def _note_plan(self, case: Case, resolved: ResolvedPlan) -> None:
         """Notes what a run takes of the launch plan."""
         lines = (launch.place.line for launch in resolved.launches if all(launch.grid))
-        self.launched.update((line, case.dtype) for line in lines)
+        self.launched.update((case.dtype, line) for line in lines)
+        self.choices.update((case.dtype, choice) for choice in resolved.choices)
         self.plan_sides.update(resolved.sides)
 
     def _ruled(self, condition: ConditionResult) -> ConditionResult:
@@ -438,7 +443,7 @@ class SourceCheck:
         """Sizes that no workload has; where they are too much, no more than a part of them."""
         found = self._one_at_full_size(compilation, device, case, resolved)
         is_too_much = found.outcome in (CaseOutcome.INCONCLUSIVE, CaseOutcome.UNSUPPORTED)
-        if case.name.startswith((FAR, LAUNCH_AT)) and is_too_much:
+        if case.name.startswith((FAR, PLAN_AT)) and is_too_much:
             return self._in_part(compilation, device, case, resolved)
         return found
 
@@ -615,7 +620,7 @@ class SourceCheck:
         """Whether a kernel of a run has conditions that have not gone both ways yet, and the case
         is to be run for them: those of the source's own paths and sizes are, of others the first.
         """
-        is_own = case.name.startswith((PATH_OF, NEAR, LAUNCH_AT))
+        is_own = case.name.startswith((PATH_OF, NEAR, PLAN_AT))
         if self.coverage is None or not (is_own or self.steps <= self.seeking_steps):
             return False
         return self.coverage.may_take(run.kernels)
@@ -704,8 +709,8 @@ class SourceCheck:
 
     def _untried_lines(self) -> tuple[int, ...]:
         """Lines of launches that nothing took, though something may lead there."""
-        taken = {line for line, _ in self.launched}
-        proved = {u.launch.place.line for u in self._own.untaken if u.is_impossible}
+        taken = {line for _, line in self.launched}
+        proved = {u.part.place.line for u in self._own.untaken if u.is_impossible}
         launches = {launch.place.line for launch in self.source.plan.launches()}
         return tuple(sorted(launches - taken - proved))
 

@@ -160,17 +160,24 @@ def launches_of(task: KernelTask, source: Source, kernel: CompiledKernel) -> lis
     return found
 
 
-def ways_to(task: KernelTask, source: Source, launch: Launch) -> list[Launches]:
-    """How the plan comes to a launch of at least one block, whichever kernel that is, for each
-    element type. Raises NotModelled.
+def way_to(
+    task: KernelTask,
+    source: Source,
+    dtype: DType,
+    launch: Launch | None,
+    guards: Iterable[tuple[Expression, bool]] = (),
+) -> Launches:
+    """How the plan comes to a launch of at least one block, whichever kernel that is, or to no
+    certain one, where conditions are as given. Raises NotModelled.
     """
-    found = []
-    for dtype in task.dtypes:
-        model = _Model(task, source, dtype, {})
+    model = _Model(task, source, dtype, {})
+    if launch is not None:
         model.take_way_to(launch)
         model.axes({}, "nctaid", "ctaid", launch.grid, _GRID)
-        found.append(model.space(LaunchContext({}, {}, {})))
-    return found
+    for condition, wanted in guards:
+        holds = model.truth(condition)
+        model.facts.append(holds if wanted else z3.Not(holds))
+    return model.space(LaunchContext({}, {}, {}))
 
 
 def _settled(launch: Launch, kernel: CompiledKernel) -> dict[Expression, int]:

@@ -1,4 +1,6 @@
-"""Launches of the plan that no case takes: sizes that lead to them, or a proof that there are none.
+"""What of a plan no case takes: sizes that lead there, or a proof that there are none.
+
+These are launches, operands of `or`, sides of `if else`, and values of template arguments.
 
 A solver is asked, within the contract: at sizes for which everything runs first, then at such as
 are checked like workloads. All limits are counts of the solver's own steps, so that the answer is
@@ -15,10 +17,20 @@ import msgspec
 
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.suite import LARGE_ELEMENTS
-from astra_tui.model.check import LAUNCH_AT, Case, ConditionResult, ConditionStatus
+from astra_tui.model.check import PLAN_AT, Case, ConditionResult, ConditionStatus
 from astra_tui.model.digest import content_hash
 from astra_tui.model.dtypes import DType
+from astra_tui.model.errors import Place
 from astra_tui.model.launch import Dispatch, Launch, print_expression
+from astra_tui.model.launch.expression import (
+    Binary,
+    Compare,
+    Conditional,
+    Expression,
+    Unary,
+    parts_of,
+)
+from astra_tui.model.launch.plan import Let, Verbatim
 from astra_tui.model.task import KernelTask
 
 if TYPE_CHECKING:
@@ -34,7 +46,7 @@ _STEPS = 2_000_000
 """Steps of the solver for one question."""
 
 _FEW = 8
-_WHY = "made for a launch that no other case takes"
+_WHY = "made for a part of the launch plan that no other case takes"
 
 
 Point = dict[str, dict[str, int]]
@@ -42,10 +54,26 @@ Point = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
-class Untaken:
-    """A launch that no case of an element type takes, and what is known of the way to it."""
+class PlanPart:
+    """A launch, or a side that a condition of the plan has; what leads there."""
 
-    launch: Launch
+    place: Place
+    text: str
+    side: bool = True
+    """What the condition `text` is where the part is taken."""
+    choice: tuple[int, int, bool] | None = None
+    """As in `Evaluator.choices`; None for a launch."""
+    launch: Launch | None = None
+    """What is launched there."""
+    guards: tuple[tuple[Expression, bool], ...] = ()
+    """Conditions, with what they are there, each evaluated where those before are so."""
+
+
+@dataclass(frozen=True)
+class Untaken:
+    """A part of the plan that no case of an element type takes, and what is known of the way."""
+
+    part: PlanPart
     dtype: DType
     case: Case | None = None
     """Sizes that lead to it."""
@@ -69,10 +97,9 @@ class Untaken:
         """Whether a case is too large for that."""
         return self.elements > MAX_ELEMENTS
 
-    def result(self, source: Source) -> ConditionResult:
-        """The launch as a side of a condition, that leads to it."""
-        line, column = self.launch.place.line, self.launch.place.column
-        text = _condition_of(source, self.launch)
+    @property
+    def result(self) -> ConditionResult:
+        """The part as a side of a condition."""
         if self.is_impossible:
             why = "no sizes, scalars or layouts of the contract lead there (z3)"
         elif self.case is not None:
@@ -82,46 +109,46 @@ class Untaken:
             why = "neither sizes that lead there were found nor a proof that there are none"
         return ConditionResult(
             kernel="the launch plan",
-            line=line,
-            column=column,
-            text=text,
-            side=True,
-            key=content_hash(text)[:10],
+            line=self.part.place.line,
+            column=self.part.place.column,
+            text=self.part.text,
+            side=self.part.side,
+            key=content_hash(self.part.text)[:10],
             status=ConditionStatus.UNREACHABLE if self.is_impossible else ConditionStatus.OPEN,
             why=why,
         )
 
 
-def untaken_launches(
+def untaken_parts(
     task: KernelTask,
     source: Source,
-    launches: Iterable[Launch],
+    parts: Iterable[PlanPart],
     dtype: DType,
     attributes: Mapping[str, int],
-    takes: Callable[[Case, Launch], bool],
+    takes: Callable[[Case, PlanPart], bool],
 ) -> Iterator[Untaken]:
-    """What is known of each of some launches that no case of an element type takes.
+    """What is known of each of some parts that no case of an element type takes.
 
-    `takes` says whether a case takes a launch: what a solver finds is tried.
+    `takes` says whether a case takes a part: what a solver finds is tried.
     """
-    # The solver is loaded only where a launch is left.
-    from astra_tui.lab.conditions.contract import NotModelled, ways_to
+    # The solver is loaded only where something is left.
+    from astra_tui.lab.conditions.contract import NotModelled, way_to
 
-    for launch in launches:
+    for part in parts:
         try:
-            (way,) = (w for w in ways_to(task, source, launch) if w.dtype is dtype)
+            way = way_to(task, source, dtype, part.launch, part.guards)
         except NotModelled:
-            yield Untaken(launch, dtype)
+            yield Untaken(part, dtype)
         else:
-            yield _search(task, launch, way, attributes, takes)
+            yield _search(task, part, way, attributes, takes)
 
 
 def _search(
     task: KernelTask,
-    launch: Launch,
+    part: PlanPart,
     way: Launches,
     attributes: Mapping[str, int],
-    takes: Callable[[Case, Launch], bool],
+    takes: Callable[[Case, PlanPart], bool],
 ) -> Untaken:
     from astra_tui.lab.conditions.contract import case_at
     from astra_tui.lab.conditions.query import solver_of
@@ -130,7 +157,7 @@ def _search(
         return way.solution(solver_of(_STEPS, [*way.facts, *facts]))
 
     if solver_of(_STEPS, way.facts).check().r < 0:
-        return Untaken(launch, way.dtype, is_impossible=True)
+        return Untaken(part, way.dtype, is_impossible=True)
     plain = way.plain(task, attributes)
     for facts in _sizes_in_turn(task, way):
         point = point_of([*plain, *facts])
@@ -138,11 +165,11 @@ def _search(
             continue
         point = _shrunk(point, way, lambda more: point_of([*plain, *more]))
         sizes = ", ".join(f"{name}={size}" for name, size in point["dims"].items())
-        name = f"{LAUNCH_AT}{launch.place.line}: {sizes}"
+        name = f"{PLAN_AT}{part.place.line}: {sizes}"
         case = msgspec.structs.replace(case_at(task, point, way.dtype, name), why=_WHY)
-        if not case.outside_contract and takes(case, launch):
-            return Untaken(launch, way.dtype, case, task.elements(case.dims, case.dtype))
-    return Untaken(launch, way.dtype)
+        if not case.outside_contract and takes(case, part):
+            return Untaken(part, way.dtype, case, task.elements(case.dims, case.dtype))
+    return Untaken(part, way.dtype)
 
 
 def _sizes_in_turn(task: KernelTask, way: Launches) -> Iterator[list[Any]]:
@@ -173,11 +200,79 @@ def _shrunk(point: Point, way: Launches, ask: Callable[[list[Any]], Point | None
     return point
 
 
-def _condition_of(source: Source, launch: Launch) -> str:
-    """The condition of the branch that a launch stands in, as it is written."""
+# -- the parts of a plan ---------------------------------------------------------------------------
+
+
+def parts_of_plan(source: Source) -> Iterator[PlanPart]:
+    """Every launch, and every side of the plan's conditions that is no launch of its own."""
+    for declaration in source.plan.declarations:
+        if isinstance(declaration, Let):
+            yield from _sides(declaration.value)
     for step in source.plan.steps:
-        for branch in step.branches if isinstance(step, Dispatch) else ():
-            if any(item is launch for item in branch.body):
-                found = branch.condition
-                return "otherwise" if found is None else print_expression(found)
-    return launch.kernel
+        if isinstance(step, Launch):
+            yield PlanPart(step.place, step.kernel, launch=step)
+        elif isinstance(step, Dispatch):
+            yield from _parts_of_dispatch(step)
+    for launch in source.plan.launches():
+        for expression in launch.expressions():
+            yield from _sides(expression, launch)
+        for argument in launch.template_args:
+            if not isinstance(argument, Verbatim):
+                yield from _sides(argument, launch)
+                yield from _values(argument, launch)
+
+
+def _parts_of_dispatch(dispatch: Dispatch) -> Iterator[PlanPart]:
+    before: tuple[tuple[Expression, bool], ...] = ()
+    for branch in dispatch.branches:
+        text = "otherwise" if branch.condition is None else print_expression(branch.condition)
+        for item in branch.body:
+            if isinstance(item, Launch):
+                yield PlanPart(item.place, text, launch=item)
+        if branch.condition is not None:
+            yield from _sides(branch.condition, None, before)
+            before = (*before, (branch.condition, False))
+
+
+def _sides(
+    expression: Expression,
+    launch: Launch | None = None,
+    guards: tuple[tuple[Expression, bool], ...] = (),
+) -> Iterator[PlanPart]:
+    """The sides of an expression that `Evaluator.choices` tells apart."""
+
+    def side(of: Expression, held: bool, condition: Expression, *more: Any) -> PlanPart:
+        place, text = of.place, print_expression(condition)
+        choice = (place.line, place.column, held)
+        is_true = all(wanted for _, wanted in more[-1:])
+        return PlanPart(place, text, is_true, choice, launch, (*guards, *more))
+
+    match expression:
+        case Conditional(condition=c, when_true=a, when_false=b):
+            yield from _sides(c, launch, guards)
+            for held, branch in ((True, a), (False, b)):
+                yield side(expression, held, c, (c, held))
+                yield from _sides(branch, launch, (*guards, (c, held)))
+        case Binary(operator="or", left=a, right=b):
+            yield from _sides(a, launch, guards)
+            yield side(expression, True, a, (a, True))
+            yield side(expression, False, b, (a, False), (b, True))
+            yield from _sides(b, launch, (*guards, (a, False)))
+        case Binary(operator="and", left=a, right=b):
+            yield from _sides(a, launch, guards)
+            yield from _sides(b, launch, (*guards, (a, True)))
+        case _:
+            for part in parts_of(expression):
+                yield from _sides(part, launch, guards)
+
+
+def _values(argument: Expression, launch: Launch) -> Iterator[PlanPart]:
+    """Both values of a template argument that is a condition."""
+    match argument:
+        case Compare() | Binary(operator="and" | "or") | Unary(operator="not"):
+            for held in (True, False):
+                choice = (argument.place.line, argument.place.column, held)
+                yield PlanPart(
+                    argument.place, print_expression(argument), held, choice, launch,
+                    ((argument, held),),
+                )  # fmt: skip

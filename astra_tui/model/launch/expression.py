@@ -92,23 +92,28 @@ class Conditional:
 Expression = Integer | Real | Name | Call | Unary | Binary | Compare | Conditional
 
 
+def parts_of(expression: Expression) -> tuple[Expression, ...]:
+    """What an expression is directly made of, in the order in which it is evaluated."""
+    match expression:
+        case Call(args=args):
+            return args
+        case Unary(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right):
+            return left, right
+        case Compare(first=first, links=links):
+            return first, *(right for _, right in links)
+        case Conditional(condition=condition, when_true=a, when_false=b):
+            return condition, a, b
+        case _:
+            return ()
+
+
 def names_in(expression: Expression) -> set[str]:
     """Every name that the expression reads."""
-    match expression:
-        case Integer() | Real():
-            return set()
-        case Name(id=name):
-            return {name}
-        case Call(args=args):
-            return set().union(*map(names_in, args)) if args else set()
-        case Unary(operand=operand):
-            return names_in(operand)
-        case Binary(left=left, right=right):
-            return names_in(left) | names_in(right)
-        case Compare(first=first, links=links):
-            return names_in(first).union(*(names_in(right) for _, right in links))
-        case Conditional(condition=condition, when_true=a, when_false=b):
-            return names_in(condition) | names_in(a) | names_in(b)
+    if isinstance(expression, Name):
+        return {expression.id}
+    return {name for part in parts_of(expression) for name in names_in(part)}
 
 
 def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:

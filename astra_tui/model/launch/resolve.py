@@ -286,10 +286,17 @@ class _Resolver:
         parts = [
             self._substitute(argument.text)
             if isinstance(argument, Verbatim)
-            else _cpp(self.evaluator.value(argument))
+            else _cpp(self._template_value(argument))
             for argument in launch.template_args
         ]
         return f"{launch.kernel}<{', '.join(parts)}>"
+
+    def _template_value(self, argument: Expression) -> Value:
+        """A value that decides the instance; which side of a condition it is, is a choice."""
+        value = self.evaluator.value(argument)
+        if isinstance(value, bool):
+            self.evaluator.choices.add((argument.place.line, argument.place.column, value))
+        return value
 
     def _substitute(self, text: str) -> str:
         names = self.evaluator.names
