@@ -707,7 +707,8 @@ def closed_without_a_hit(
     assert isinstance(resolved, ResolvedPlan)
     parts = task, source, reporting.compilation, resolved, cases[0], inputs, Emulator()
     coverage.note(run_case(*parts).outcome.sides, cases[0].id)
-    closed = Closing(task, source, reporting, coverage, results, probe, lambda case: None).close()
+    parts = task, source, reporting, coverage, results, probe
+    closed = Closing(*parts, lambda case: None, ()).close()
     return probed, closed
 
 

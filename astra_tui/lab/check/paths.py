@@ -109,9 +109,12 @@ class SourceCases:
     """The parts of the plan that solely a case made for it takes, or none."""
 
     @property
-    def large(self) -> tuple[Case, ...]:
-        """Those made for a part of the plan that are too large for everything to run."""
-        return tuple(u.case for u in self.untaken if u.case is not None and u.is_large)
+    def large(self) -> tuple[tuple[Case, bool], ...]:
+        """Those made for a part of the plan that are too large for everything to run, and whether
+        they are so large that they are looked at in part.
+        """
+        made = ((u.case, u) for u in self.untaken if not u.is_small)
+        return tuple((case, u.is_beyond) for case, u in made if case is not None)
 
 
 @dataclass(frozen=True)

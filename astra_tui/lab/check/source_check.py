@@ -205,8 +205,8 @@ class SourceCheck:
         split = (p for c in self.suite if _has_properties(c) for p in split_cases(self.task, c))
         workloads: tuple[Case, ...] = ()
         if whole_suite:
-            beyond = (case for case, _ in self.basis.beyond(self.source))
-            workloads = (*workload_cases(self.task), *self._own.large, *beyond)
+            beyond = (case for case, _ in (*self.basis.beyond(self.source), *self._own.large))
+            workloads = (*workload_cases(self.task), *beyond)
         cases = (*tried, *split, *workloads)
         attributes = self.basis.device.attributes
         expressions = kernels_to_compile(self.task, self.source, cases, attributes)
@@ -240,8 +240,12 @@ class SourceCheck:
 
         large: list[FullSizeResult] = []
         suite = tuple(self.seen.results)
+        made = (case for case, in_part in self._own.large if not in_part)
+        by_size = (*workload_cases(self.task), *made)
         closed = Closing(
-            self.task, self.source, self.reporting, self.coverage, suite, probe, probe_large
+            *(self.task, self.source, self.reporting, self.coverage, suite, probe),
+            probe_large,
+            by_size,
         ).close()
         self.seen.conditions = tuple(map(self._ruled, closed))
         self.seen.full_size += large
@@ -386,7 +390,7 @@ class SourceCheck:
         """Many rows, far sizes and wide rows, until a case fails."""
         if isinstance(self.basis.device, Emulator):
             return
-        made = ((case, True) for case in self._own.large)
+        made = ((case, True) for case, _ in self._own.large)
         for case, is_large in (*self.basis.beyond(self.source), *made):
             if self.seen.has_failed:
                 return
@@ -423,8 +427,7 @@ class SourceCheck:
                     yield self._one_at_full_size(compilation, basis.device, case, resolved)
             except PlanError as error:
                 yield FullSizeResult(case.name, CaseOutcome.PLAN_ERROR, error.describe())
-        made = ((case, False) for case in self._own.large)
-        for case, in_part in (*basis.beyond(self.source), *made):
+        for case, in_part in (*basis.beyond(self.source), *self._own.large):
             try:
                 resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
                 if isinstance(resolved, ResolvedPlan):

@@ -23,7 +23,6 @@ from astra_tui.emulator.ptx.module import Immediate, PtxError
 from astra_tui.emulator.ptx.parser import float_value, parse_ptx
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
-from astra_tui.lab.check.kernels import workload_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS
 from astra_tui.lab.conditions.coverage import Coverage, OpenSide, Reporting
 from astra_tui.lab.conditions.flow import ControlFlowGraph
@@ -51,7 +50,7 @@ _CASE_COST = 1 << 13
 
 _FEW_ELEMENTS = 1 << 12
 
-MAX_LARGE_PROBES = 8
+MAX_LARGE_PROBES = 24
 """Sizes too large for a case that are tried for one source, each in about a second."""
 
 MAX_LARGE_ELEMENTS = 1 << 30
@@ -110,6 +109,8 @@ class Closing:
     probe: Probe
     probe_large: Callable[[Case], None]
     """Checks a case that is too large to run whole, and notes the sides that it took."""
+    large: tuple[Case, ...]
+    """The workloads, and what else was checked like them."""
     probes: int = 0
     large_probes: int = 0
     """How often each was asked."""
@@ -213,10 +214,9 @@ class Closing:
             cases, key=lambda c: self.task.elements(c.dims, c.dtype) or 1 << 40, default=None
         )
 
-    def _workload_of(self, kernel: str) -> Case | None:
-        """The smallest workload that launches a kernel, for one that no case does."""
-        workloads = workload_cases(self.task)
-        cases = [c for c in workloads if any(r.kernel == kernel for r in self._launched(c))]
+    def _large_of(self, kernel: str) -> Case | None:
+        """The smallest large case that launches a kernel, for one that no other does."""
+        cases = [c for c in self.large if any(r.kernel == kernel for r in self._launched(c))]
         return min(cases, key=lambda c: self.task.elements(c.dims, c.dtype), default=None)
 
     def _launched(self, case: Case) -> tuple[ResolvedLaunch, ...]:
@@ -408,7 +408,7 @@ class Closing:
         """Tries sizes close to those of a case or workload that launches the kernel, where they are
         too large for a case, as behind a threshold of a portfolio.
         """
-        base = self._base_of(side.kernel) or self._workload_of(side.kernel)
+        base = self._base_of(side.kernel) or self._large_of(side.kernel)
         if base is None or self._reads_data(side):
             return
         for dims in self._sizes_nearby(base, MAX_LARGE_ELEMENTS):
@@ -424,7 +424,7 @@ class Closing:
 
     def _look_beyond(self, side: OpenSide, query: Query, launch: Launches) -> None:
         """Tries sizes that may lead to a side and are too large for a case."""
-        base = self._base_of(side.kernel) or self._workload_of(side.kernel)
+        base = self._base_of(side.kernel) or self._large_of(side.kernel)
         held = [launch.at_sizes(base.dims, name) for name in base.dims] if base else []
         for fixed in (*held, launch.with_sizes(_SOME), launch.with_sizes(_MANY), []):
             facts = [*launch.plain(self.task, DEVICE_ATTRIBUTES), *fixed]

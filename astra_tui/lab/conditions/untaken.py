@@ -36,7 +36,7 @@ from astra_tui.model.task import KernelTask
 if TYPE_CHECKING:
     from astra_tui.lab.conditions.contract import Launches
 
-MAX_ELEMENTS = 1 << 30
+MAX_ELEMENTS = 1 << 28
 """Elements of the largest tensor at sizes that are checked like workloads."""
 
 _SIZES = (1 << 10, 1 << 13, 1 << 17, 1 << 20)
@@ -88,13 +88,8 @@ class Untaken:
         return self.case is not None and self.elements <= LARGE_ELEMENTS
 
     @property
-    def is_large(self) -> bool:
-        """Whether a case is checked like a workload."""
-        return LARGE_ELEMENTS < self.elements <= MAX_ELEMENTS
-
-    @property
     def is_beyond(self) -> bool:
-        """Whether a case is too large for that."""
+        """Whether a case is too large to be checked like a workload: it is looked at in part."""
         return self.elements > MAX_ELEMENTS
 
     @property
@@ -159,11 +154,11 @@ def _search(
     if solver_of(_STEPS, way.facts).check().r < 0:
         return Untaken(part, way.dtype, is_impossible=True)
     plain = way.plain(task, attributes)
-    for facts in _sizes_in_turn(task, way):
+    for free, facts in _sizes_in_turn(task, way):
         point = point_of([*plain, *facts])
         if point is None:
             continue
-        point = _shrunk(point, way, lambda more: point_of([*plain, *more]))
+        point = _shrunk(point, way, free, lambda more: point_of([*plain, *more]))
         sizes = ", ".join(f"{name}={size}" for name, size in point["dims"].items())
         name = f"{PLAN_AT}{part.place.line}: {sizes}"
         case = msgspec.structs.replace(case_at(task, point, way.dtype, name), why=_WHY)
@@ -172,25 +167,37 @@ def _search(
     return Untaken(part, way.dtype)
 
 
-def _sizes_in_turn(task: KernelTask, way: Launches) -> Iterator[list[Any]]:
-    """What sizes are to keep to, the smallest and easiest first."""
+def _sizes_in_turn(task: KernelTask, way: Launches) -> Iterator[tuple[str, list[Any]]]:
+    """What sizes are to keep to, the smallest and easiest first, with the one that is free."""
+    names = _rows_first(task)
     typical = {name: dimension.typical for name, dimension in task.dims.items()}
-    of_workloads = [w.dims for w in task.workloads if w.dtype is way.dtype]
-    few = [[t <= _FEW for n, t in way.dims.items() if n != name] for name in task.dims]
+    of_workloads = [w.dims for w in task.workloads]
+    of_workloads.sort(key=lambda dims: -dims.get(task.rows, 0))
+    held = [(name, way.at_sizes(typical, name)) for name in names]
+    few = [(name, [t <= _FEW for n, t in way.dims.items() if n != name]) for name in names]
     contiguous = way.contiguous()
     for layout in (contiguous, []):
-        for fixed in (*(way.at_sizes(typical, name) for name in task.dims), *few):
-            yield [*way.with_elements(LARGE_ELEMENTS), *layout, *fixed]
+        for name, fixed in (*held, *few):
+            yield name, [*way.with_elements(LARGE_ELEMENTS), *layout, *fixed]
+    by_workload = [(name, way.at_sizes(dims, name)) for name in names for dims in of_workloads]
+    for name, fixed in (*by_workload, *few):
+        yield name, [*contiguous, *fixed]
     for most in _SIZES:
-        yield [*way.with_sizes(most), *contiguous]
-    for fixed in (*few, *(way.at_sizes(dims, n) for dims in of_workloads for n in task.dims)):
-        yield [*contiguous, *fixed]
-    yield []
+        yield names[0], [*way.with_sizes(most), *contiguous]
+    yield names[0], []
 
 
-def _shrunk(point: Point, way: Launches, ask: Callable[[list[Any]], Point | None]) -> Point:
+def _rows_first(task: KernelTask) -> list[str]:
+    """The sizes, rows first: of many rows a part can be looked at."""
+    return sorted(task.dims, key=lambda name: name != task.rows)
+
+
+def _shrunk(
+    point: Point, way: Launches, first: str, ask: Callable[[list[Any]], Point | None]
+) -> Point:
     """Smaller sizes, one after the other halved for as long as they lead there."""
-    for name, term in way.dims.items():
+    for name in sorted(way.dims, key=lambda name: name != first):
+        term = way.dims[name]
         while True:
             others = way.at_sizes(point["dims"], name)
             smaller = ask([*others, *way.contiguous(), term <= point["dims"][name] // 2])
