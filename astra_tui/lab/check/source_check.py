@@ -240,12 +240,11 @@ class SourceCheck:
 
         large: list[FullSizeResult] = []
         suite = tuple(self.seen.results)
-        made = (case for case, in_part in self._own.large if not in_part)
-        by_size = (*workload_cases(self.task), *made)
+        made = tuple(case for case, in_part in self._own.large if not in_part)
         closed = Closing(
             *(self.task, self.source, self.reporting, self.coverage, suite, probe),
             probe_large,
-            by_size,
+            made,
         ).close()
         self.seen.conditions = tuple(map(self._ruled, closed))
         self.seen.full_size += large

@@ -23,6 +23,7 @@ from astra_tui.emulator.ptx.module import Immediate, PtxError
 from astra_tui.emulator.ptx.parser import float_value, parse_ptx
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
+from astra_tui.lab.check.kernels import workload_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS
 from astra_tui.lab.conditions.coverage import Coverage, OpenSide, Reporting
 from astra_tui.lab.conditions.flow import ControlFlowGraph
@@ -110,7 +111,7 @@ class Closing:
     probe_large: Callable[[Case], None]
     """Checks a case that is too large to run whole, and notes the sides that it took."""
     large: tuple[Case, ...]
-    """The workloads, and what else was checked like them."""
+    """What was checked like workloads."""
     probes: int = 0
     large_probes: int = 0
     """How often each was asked."""
@@ -215,9 +216,19 @@ class Closing:
         )
 
     def _large_of(self, kernel: str) -> Case | None:
-        """The smallest large case that launches a kernel, for one that no other does."""
-        cases = [c for c in self.large if any(r.kernel == kernel for r in self._launched(c))]
-        return min(cases, key=lambda c: self.task.elements(c.dims, c.dtype), default=None)
+        """The smallest workload, in any element type, that launches a kernel which no case does; or
+        the smallest of the other large cases.
+        """
+        every = [
+            msgspec.structs.replace(case, dtype=dtype)
+            for case in workload_cases(self.task)
+            for dtype in self.task.dtypes
+        ]
+        for cases in (every, self.large):
+            found = [c for c in cases if any(r.kernel == kernel for r in self._launched(c))]
+            if found:
+                return min(found, key=lambda c: self.task.elements(c.dims, c.dtype))
+        return None
 
     def _launched(self, case: Case) -> tuple[ResolvedLaunch, ...]:
         """What a case launches; nothing where the plan refuses or fails."""
