@@ -19,6 +19,7 @@ from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import SourceCheck
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
+from astra_tui.lab.conditions.untaken import parts_of_plan
 from astra_tui.model.check import CaseOutcome, CheckReport, CheckVerdict, ConditionStatus
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, ResolvedPlan
 from astra_tui.model.task import KernelTask, load_task
@@ -187,6 +188,44 @@ def test_a_wrong_kernel_where_no_case_leads_is_found(checker: Checker, condition
     report = report_of(checker, branching(checker.task, condition, WRONG))
     assert report.verdict is CheckVerdict.FAILED, report.message
     assert not report.untried_lines
+
+
+def test_a_wrong_number_where_no_case_leads_is_found(checker: Checker) -> None:
+    """A side of an `if else`, which launches what the other one does."""
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    count = "   let count = tokens * d - 1 if d > 20000 and tokens % 8 == 5 else tokens * d\n"
+    assert text.count("args=(out, input, tokens * d, d)") == 1
+    text = text.replace("args=(out, input, tokens * d, d)", "args=(out, input, count, d)")
+    report = report_of(checker, text.replace(PLAN.splitlines()[0], count + PLAN.splitlines()[0]))
+    assert report.verdict is CheckVerdict.FAILED, report.message
+
+
+def test_every_side_of_a_plan_is_a_part(checker: Checker) -> None:
+    """Launches, operands of `or`, sides of `if else`, and values of template arguments."""
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    plan = """   let n = 1 if d > 4 and tokens > 2 else 2 if d > 3 or tokens > 1 else 3
+   when tokens > 5 or d > 6 or d > 7 and tokens > 8:
+       k<T, (d > 9 or d > 10), n> grid=1 block=32 args=(out)
+   otherwise:
+       k<T, false, n> grid=(2 if d > 11 else 1) block=32 args=(out)
+"""
+    source = read_source(checker.task, text.replace(PLAN, plan), "candidate.cu")
+    parts = list(parts_of_plan(source))
+    told = sorted((part.text, part.side) for part in parts)
+    assert len(set(parts)) == len(parts) == len({p.choice for p in parts if p.choice}) + 2
+    expected = [
+        *(("d > 4 and tokens > 2", held) for held in (True, False)),
+        *(("d > 3 or tokens > 1", held) for held in (True, False)),
+        *(("d > 3", True), ("tokens > 1", True)),
+        ("tokens > 5 or d > 6 or d > 7 and tokens > 8", True),
+        *(("tokens > 5", True), ("d > 6", True)),
+        *(("tokens > 5 or d > 6", True), ("d > 7 and tokens > 8", True)),
+        ("otherwise", True),
+        *(("d > 9", True), ("d > 10", True)),
+        *(("d > 9 or d > 10", held) for held in (True, False)),
+        *(("d > 11", held) for held in (True, False)),
+    ]
+    assert told == sorted(expected)
 
 
 def test_a_launch_of_no_blocks_is_not_taken(checker: Checker) -> None:

@@ -31,6 +31,7 @@ from astra_tui.model.launch.expression import (
     parts_of,
 )
 from astra_tui.model.launch.plan import Let, Verbatim
+from astra_tui.model.launch.resolve import value_place
 from astra_tui.model.task import KernelTask
 
 if TYPE_CHECKING:
@@ -278,7 +279,7 @@ def _values(argument: Expression, launch: Launch) -> Iterator[PlanPart]:
     match argument:
         case Compare() | Binary(operator="and" | "or") | Unary(operator="not"):
             for held in (True, False):
-                choice = (argument.place.line, argument.place.column, held)
+                choice = (*value_place(argument), held)
                 yield PlanPart(
                     argument.place, print_expression(argument), held, choice, launch,
                     ((argument, held),),

@@ -295,12 +295,19 @@ class _Resolver:
         """A value that decides the instance; which side of a condition it is, is a choice."""
         value = self.evaluator.value(argument)
         if isinstance(value, bool):
-            self.evaluator.choices.add((argument.place.line, argument.place.column, value))
+            self.evaluator.choices.add((*value_place(argument), value))
         return value
 
     def _substitute(self, text: str) -> str:
         names = self.evaluator.names
         return re.sub(r"[A-Za-z_]\w*", lambda m: _cpp(names[m[0]]) if m[0] in names else m[0], text)
+
+
+def value_place(argument: Expression) -> tuple[int, int]:
+    """Line and column by which the values of a template argument that is a condition are told from
+    one another: not its own, since an `or` there has sides of that place.
+    """
+    return argument.place.line, argument.place.column + 1
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
