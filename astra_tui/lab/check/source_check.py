@@ -291,11 +291,14 @@ class SourceCheck:
             self.seen.conditions = (*self.seen.conditions, *found)
 
     def _close_plan(self) -> None:
-        """Adds the parts of the plan that nothing took: proved to be out of reach, or open."""
+        """Adds the parts of the plan that nothing took: proved to be out of reach, or open; on the
+        emulator, which runs with every check.
+        """
+        if self.seen.has_failed or self.basis.device.name != EMULATOR:
+            return
         left = (untaken for untaken in self._own.untaken if not self._took(untaken))
         found = dict.fromkeys(self._ruled(untaken.result) for untaken in left)
-        if not self.seen.has_failed:
-            self.seen.conditions = (*self.seen.conditions, *found)
+        self.seen.conditions = (*self.seen.conditions, *found)
 
     def _took(self, untaken: Untaken) -> bool:
         """Whether something took a part after all; sizes that are looked at in part alone take
@@ -404,8 +407,13 @@ class SourceCheck:
 
     def _large(self, compilation: Compilation, case: Case) -> CaseResult | None:
         """The result of a size that is listed nowhere; None where this GPU cannot tell."""
-        if self._unless_resolved(case) is not None:
+        try:
+            resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
+        except PlanError:
             return None  # What cannot be launched does nothing wrong.
+        if isinstance(resolved, Refused):
+            return None
+        self._note_plan(case, resolved)
         try:
             result = self._on_gpu(compilation, Workload(case.name, case.dims, case.dtype))
         except ReferenceFailed:
