@@ -413,12 +413,14 @@ class SourceCheck:
             return None  # What cannot be launched does nothing wrong.
         if isinstance(resolved, Refused):
             return None
-        self._note_plan(case, resolved)
         try:
             result = self._on_gpu(compilation, Workload(case.name, case.dims, case.dtype))
         except ReferenceFailed:
             return None
-        return None if result is None or _lacks_memory(result) else result
+        if result is None or _lacks_memory(result):
+            return None
+        self._note_plan(case, resolved)
+        return result
 
     def _at_full_size(self, compilation: Compilation) -> Iterator[FullSizeResult]:
         """The workloads at their own sizes, on the emulator, unless a case has failed already."""
