@@ -20,7 +20,13 @@ from astra_tui.lab.check.source_check import SourceCheck
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.untaken import parts_of_plan
-from astra_tui.model.check import CaseOutcome, CheckReport, CheckVerdict, ConditionStatus
+from astra_tui.model.check import (
+    PLAN_AT,
+    CaseOutcome,
+    CheckReport,
+    CheckVerdict,
+    ConditionStatus,
+)
 from astra_tui.model.launch import DEVICE_ATTRIBUTES, ResolvedPlan
 from astra_tui.model.task import KernelTask, load_task
 from tests.conftest import OracleHere
@@ -177,16 +183,28 @@ def test_added_cases_stay_small(checker: Checker) -> None:
 
 
 @pytest.mark.parametrize(
-    "condition",
+    ("condition", "name"),
     [
-        pytest.param("d // 8 > 8192", id="two sides are equal for several sizes"),
-        pytest.param("d > 65536 and tokens % 4 == 3", id="too large for a case"),
-        pytest.param("d > 20000 and tokens * d % 7919 == 1", id="a remainder of a product"),
+        pytest.param("d // 8 > 8192", "near d=65544", id="two sides are equal for several sizes"),
+        pytest.param("d > 20000 and tokens * d % 7919 == 1", PLAN_AT, id="remainder of a product"),
     ],
 )
-def test_a_wrong_kernel_where_no_case_leads_is_found(checker: Checker, condition: str) -> None:
-    report = report_of(checker, branching(checker.task, condition, WRONG))
+def test_a_wrong_kernel_where_no_case_leads_is_found(
+    checker: Checker, condition: str, name: str
+) -> None:
+    source = read_source(checker.task, branching(checker.task, condition, WRONG), "candidate.cu")
+    suite = build_suite(checker.task, checker.seed)
+    made = tuple(c for c in checker.cases_of(source, suite).cases if c.name.startswith(name))
+    assert 1 <= len(made) <= 2
+    *_, report = checker.check(source.text, "candidate.cu", made, whole_suite=False)
+    assert isinstance(report, CheckReport)
     assert report.verdict is CheckVerdict.FAILED, report.message
+
+
+def test_a_wrong_kernel_for_sizes_too_large_for_a_case_is_found(checker: Checker) -> None:
+    report = report_of(checker, branching(checker.task, "d > 65536 and tokens % 4 == 3", WRONG))
+    assert report.verdict is CheckVerdict.FAILED, report.message
+    assert f"workload {PLAN_AT}" in report.message
     assert not report.untried_lines
 
 
@@ -237,8 +255,12 @@ def test_a_launch_of_no_blocks_is_not_taken(checker: Checker) -> None:
     assert all(case.dims["d"] >= 65537 for case in wrong)
 
 
-def test_a_launch_that_could_not_be_judged_leaves_it_open(checker: Checker) -> None:
+def test_a_launch_that_could_not_be_judged_leaves_it_open(
+    checker: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One block would store all elements of sizes that are too large for a case."""
+    monkeypatch.setattr(fullsize, "SKELETON_BUDGET", fullsize.SKELETON_BUDGET // 4)
+    monkeypatch.setattr(fullsize, "RUN_BUDGET", fullsize.RUN_BUDGET // 4)
     text = branching(checker.task, "tokens * d > 100000000", WRONG)
     report = report_of(checker, text)
     assert report.verdict is CheckVerdict.INCONCLUSIVE
