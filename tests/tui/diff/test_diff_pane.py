@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
+from textual.pilot import Pilot
 from textual.widgets import Input
 
 from astra_tui.model.hunks import apply_hunks, shown_lines, split_lines, unified_diff
@@ -467,6 +468,9 @@ def has_keyword(pane: DiffPane, word: str) -> bool:
 
 
 def test_it_is_resized_and_hidden_without_losing_its_place() -> None:
+    def is_at_the_third(pilot: Pilot[None]) -> bool:
+        return any(line.startswith(">[ ] Hunk 3 of 3") for line in screen_lines(pilot))
+
     async def test() -> None:
         pane = shown()
         async with opened(pane, WIDE) as pilot:
@@ -474,12 +478,11 @@ def test_it_is_resized_and_hidden_without_losing_its_place() -> None:
             await pilot.resize_terminal(*NARROW)
             await until(pilot, lambda: pilot.app.screen._compositor.size == NARROW)
             assert pane.lines.rows[pane.lines.cursor] == HeaderRow(2)
-            assert any(line.startswith(">[ ] Hunk 3 of 3") for line in screen_lines(pilot))
+            await until(pilot, lambda: is_at_the_third(pilot))
             pane.display = False
             pane.show(replace(VIEW, marks=()))
             await pilot.pause()
             pane.display = True
-            await pilot.pause()
-            assert any(line.startswith(">[ ] Hunk 3 of 3") for line in screen_lines(pilot))
+            await until(pilot, lambda: is_at_the_third(pilot))
 
     run(test())
