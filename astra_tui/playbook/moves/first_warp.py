@@ -23,7 +23,7 @@ from astra_tui.cuda_source.syntax import (
 from astra_tui.model.occupancy import WARP
 from astra_tui.model.plan import Counter, Plan, Prediction, Risk
 from astra_tui.playbook.api import Evidence, MoveKind, NotApplicable, Proposal
-from astra_tui.playbook.edits import Edit, indentation
+from astra_tui.playbook.edits import Edit, dedented, indentation, indented, indented_lines
 from astra_tui.playbook.evidence import evidence_of, lines_text, places_of
 from astra_tui.playbook.kernel_text import KernelText
 from astra_tui.playbook.launching import multiple_of_warp
@@ -149,18 +149,16 @@ def _rewrite(data: bytes, found: _Reduction) -> Edit:
     """What reduces stands in a condition, and every thread reads the result behind a barrier."""
     fill, last, first = found.fill, found.last, f"{found.array.name}[0]"
     is_loop = last.type != "return_statement"
-    inside = data[fill.start_byte : (last if is_loop else fill).end_byte].decode().split("\n")
-    indent = indentation(data, fill)
+    inside = data[fill.start_byte : (last if is_loop else fill).end_byte].decode()
     lines = [
         "// The first warp alone: what the others would do for themselves are more instructions.",
         f"if (threadIdx.x < {WARP}) {{",
-        *(line if line.startswith("#") else f"  {line.removeprefix(indent)}" for line in inside),
-        f"  {first} = {found.result};",
+        indented_lines([dedented(data, fill, inside), f"{first} = {found.result};"]),
         "}",
         "__syncthreads();",
         f"{found.value.name} = {first};" if is_loop else f"return {first};",
     ]
-    text = "\n".join(line if line.startswith("#") else f"{indent}{line}" for line in lines)
+    text = indented("\n".join(lines), indentation(data, fill))
     above = fill.prev_sibling
     begin = above.start_byte if above is not None and _is_said(above) else fill.start_byte
     return Edit(begin, last.end_byte, text.lstrip())
