@@ -292,9 +292,9 @@ class ConditionStatus(StrEnum):
 class ConditionResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """One side of a condition of the source that no case of the suite took.
 
-    `kernel` is the instance, "the launch plan" for operands of a `min` or `max` there, "" for a
-    condition that cannot be seen in any. `why` says what the
-    status rests on: the case, the proof, the reason, or what was tried.
+    `kernel` is the instance, "the launch plan" for a launch or a side of a condition there and for
+    operands of its `min` and `max`, "" for a condition that cannot be seen in any. `why` says what
+    the status rests on: the case, the proof, the reason, or what was tried.
     """
 
     kernel: str

@@ -128,16 +128,21 @@ class Confinement:
 
 
 def confine(
-    roots: Iterable[Path], *, all_threads: bool = True, workshop: Path | None = None
+    roots: Iterable[Path],
+    *,
+    all_threads: bool = True,
+    workshop: Path | None = None,
+    scratch: Path | None = None,
 ) -> Confinement:
     """From now on: only files under `roots`, for reading; no sockets, no processes, no others.
 
-    In the folder `workshop` files may also be written, and its programs run, closed in as well.
+    In the folder `workshop` files may also be written, and its programs run, closed in as well. In
+    the folder `scratch` files may be written alone.
     Landlock and capabilities hold for the calling thread and those that it starts, so it is for
     the caller to have no others. The filter of system calls holds for all threads, or, without
     `all_threads`, for the calling one and those that it starts.
     """
-    files = confine_files(roots, workshop)
+    files = confine_files(roots, workshop, scratch)
     drop_capabilities()
     programs = workshop is not None
     return Confinement(files, refuse_system_calls(all_threads=all_threads, programs=programs))
@@ -211,12 +216,14 @@ def landlock_abi() -> int:
     return max(int(version), 0)
 
 
-def confine_files(roots: Iterable[Path], workshop: Path | None = None) -> bool:
+def confine_files(
+    roots: Iterable[Path], workshop: Path | None = None, scratch: Path | None = None
+) -> bool:
     """Lets this process open nothing but files under `roots`, for reading, from now on.
 
-    Under `workshop` it may also write files, and run them. Also denies TCP, and signals to
-    processes outside, where the kernel can. Returns False where the kernel has no Landlock; the
-    caller has to say so.
+    Under `workshop` it may also write files, and run them; under `scratch` write them. Also denies
+    TCP, and signals to processes outside, where the kernel can. Returns False where the kernel has
+    no Landlock; the caller has to say so.
     """
     abi = landlock_abi()
     if abi < 1:
@@ -236,6 +243,8 @@ def confine_files(roots: Iterable[Path], workshop: Path | None = None) -> bool:
     try:
         for root in roots:
             _allow(libc, ruleset, root, _READ_FILE | _READ_DIR)
+        if scratch is not None:
+            _allow(libc, ruleset, scratch, rights & ~_EXECUTE)
         if workshop is not None:
             _allow(libc, ruleset, workshop, rights)
             for loader in map(Path, _LOADERS):

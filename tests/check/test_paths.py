@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check import fullsize
+from astra_tui.lab.check import fullsize, paths
 from astra_tui.lab.check.constants import cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.evidence import verdict_of
 from astra_tui.lab.check.execution import read_source, resolve_case
@@ -221,14 +221,15 @@ def test_a_wrong_number_where_no_case_leads_is_found(checker: Checker) -> None:
 def test_every_side_of_a_plan_is_a_part(checker: Checker) -> None:
     """Launches, operands of `or`, sides of `if else`, and values of template arguments."""
     text = checker.task.baseline_file.read_text(encoding="utf-8")
-    plan = """   let n = 1 if d > 4 and tokens > 2 else 2 if d > 3 or tokens > 1 else 3
+    plan = """   workspace w: float32[4 if d > 12 else 5]
+   let n = 1 if d > 4 and tokens > 2 else 2 if d > 3 or tokens > 1 else 3
    when tokens > 5 or d > 6 or d > 7 and tokens > 8:
-       k<T, (d > 9 or d > 10), n> grid=1 block=32 args=(out)
+       k<T, (d > 9 or d > 10), n> grid=1 block=32 args=(out, w)
    otherwise:
-       k<T, false, n> grid=(2 if d > 11 else 1) block=32 args=(out)
+       k<T, "n > 2", n> grid=(2 if d > 11 else 1) block=32 args=(out, w)
 """
     source = read_source(checker.task, text.replace(PLAN, plan), "candidate.cu")
-    parts = list(parts_of_plan(source))
+    parts = list(parts_of_plan(checker.task, source))
     told = sorted((part.text, part.side) for part in parts)
     assert len(set(parts)) == len(parts) == len({p.choice for p in parts if p.choice}) + 2
     expected = [
@@ -242,8 +243,46 @@ def test_every_side_of_a_plan_is_a_part(checker: Checker) -> None:
         *(("d > 9", True), ("d > 10", True)),
         *(("d > 9 or d > 10", held) for held in (True, False)),
         *(("d > 11", held) for held in (True, False)),
+        *(("d > 12", held) for held in (True, False)),
+        ("n > 2", True),
     ]
     assert told == sorted(expected)
+
+
+def test_what_quoted_text_decides_by_sizes_is_open(
+    checker: Checker, tasks: dict[str, KernelTask]
+) -> None:
+    parts = tasks["silu_and_mul"], checker.device, checker.compiler, checker.oracle
+    checker = Checker(*parts)
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    text = text.replace("template <typename T>", "template <typename T, bool wrong>", 1)
+    text = text.replace("silu_and_mul<T> grid", 'silu_and_mul<T, "(d > 70000 && d % 8 == 5)"> grid')
+    source = read_source(checker.task, text, "candidate.cu")
+    found = checker.cases_of(source, build_suite(checker.task, checker.seed)).untaken
+    assert {u.dtype for u in found} == {*checker.task.dtypes}
+    assert {u.part.text for u in found} == {"(d > 70000 && d % 8 == 5)"}
+    check = SourceCheck(checker, source, build_suite(checker.task, checker.seed))
+    check._close_plan()
+    (told,) = check.seen.conditions  # Once, and not for each element type.
+    assert told.status is ConditionStatus.OPEN
+    assert "write it as an expression" in told.why
+    assert verdict_of(check.seen)[0] is CheckVerdict.INCONCLUSIVE
+
+
+def test_a_side_that_needs_too_many_kernels_is_open(
+    checker: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cases are not run: each of their sizes is an instance of its own."""
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    text = text.replace("template <typename T>", "template <typename T, int rows>", 1)
+    plan = "silu_and_mul<T, (tokens + 9 if d > 70000 else 1)> grid="
+    text = text.replace("silu_and_mul<T> grid=", plan)
+    source = read_source(checker.task, text, "candidate.cu")
+    suite = build_suite(checker.task, checker.seed)
+    assert not checker.cases_of(source, suite).untaken
+    monkeypatch.setattr(paths, "MAX_KERNELS", 1)
+    own = source_cases(checker.task, source, suite, checker.device.attributes, checker.seed)
+    assert {(u.part.text, u.part.side) for u in own.untaken} == {("d > 70000", True)}
 
 
 def test_a_launch_of_no_blocks_is_not_taken(checker: Checker) -> None:

@@ -27,6 +27,7 @@ from astra_tui.model.digest import content_hash
 from astra_tui.model.launch import PlanError, ResolvedPlan, print_expression
 from astra_tui.model.launch.evaluate import Evaluator
 from astra_tui.model.launch.expression import (
+    Binary,
     Call,
     Compare,
     Expression,
@@ -38,6 +39,9 @@ from astra_tui.model.task import KernelTask
 
 LARGEST_SIZE = 1 << 20
 """Sizes beyond this one are left to the full-size stage."""
+
+LARGE = 1 << 11
+"""Whole numbers from which on sizes are near, though nothing is compared with them."""
 
 MAX_STEPS_AWAY = 64
 """How far from a size its neighbours within the contract are looked for."""
@@ -82,9 +86,31 @@ def boundary_sizes(
     Found by bisection: all of those whose sides differ by something monotonic. Where they are equal
     for several sizes, as those of `d // 8 > 8192`, the first of them and the first after them.
     """
+    return _sizes_of_turns(task, source, case, name, attributes, tuple(_compared(source)))
+
+
+def quotient_sizes(
+    task: KernelTask, source: Source, case: Case, name: str, attributes: Mapping[str, int]
+) -> set[int]:
+    """As `boundary_sizes`, those at which a quotient of the plan is not 0 any more."""
+    divided = tuple(
+        (e.left, e.right)
+        for e in _expressions(source)
+        if isinstance(e, Binary) and e.operator in ("//", "%")
+    )
+    return _sizes_of_turns(task, source, case, name, attributes, divided)
+
+
+def _sizes_of_turns(
+    task: KernelTask,
+    source: Source,
+    case: Case,
+    name: str,
+    attributes: Mapping[str, int],
+    compared: tuple[tuple[Expression, Expression], ...],
+) -> set[int]:
     scalars = scalars_of(task, case)
     needs_layouts = _calls_stride(source)
-    compared = tuple(_compared(source))
 
     @cache
     def signs(size: int) -> tuple[int | None, ...]:
@@ -268,10 +294,26 @@ def compared_constants(text: str) -> set[int]:
     while stack:
         node = stack.pop()
         stack.extend(node.children)
+        is_call = node.type == "call_expression"
         for operand in _operands(node):
             value = _constant(operand)
             if value is not None and 2 <= value <= LARGEST_SIZE:
-                found.add(value)
+                # The last index is beyond what a `min` holds it to from two more on.
+                found |= {value, value + 1} if is_call else {value}
+    return found
+
+
+def large_constants(text: str) -> set[int]:
+    """The whole numbers of the device code that a size may be divided by, or masked with."""
+    found = set()
+    stack = [parse_comparisons(text)]
+    while stack:
+        node = stack.pop()
+        value = _constant(node) if node.type in ("number_literal", "binary_expression") else None
+        if value is None:
+            stack.extend(node.children)
+        elif LARGE <= value <= LARGEST_SIZE:
+            found.add(value)
     return found
 
 

@@ -24,6 +24,7 @@ from astra_tui.lab.check.combinations import (
     combine,
     cover_pairs,
     draw_dims,
+    largest_size,
     lone_numbers,
     mostly,
     mostly_negative_infinity,
@@ -42,6 +43,8 @@ from astra_tui.lab.check.constants import (
     boundary_sizes,
     compared_constants,
     compared_numbers,
+    large_constants,
+    quotient_sizes,
 )
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
@@ -50,7 +53,7 @@ from astra_tui.lab.check.suite import LARGE_ELEMENTS, MAX_ELEMENTS
 from astra_tui.lab.conditions.untaken import PlanPart, Untaken, parts_of_plan, untaken_parts
 from astra_tui.model.check import FAR, MANY_ROWS, NEAR, PAIR_AT, PATH_OF, WIDE, Case
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch import PlanError, Refused, print_expression
+from astra_tui.model.launch import PlanError, Refused, ResolvedPlan, print_expression
 from astra_tui.model.launch.expression import Binary, Expression
 from astra_tui.model.task import KernelTask, Workload
 
@@ -75,6 +78,9 @@ SEVERAL = 8
 MAX_WIDE_ELEMENTS = 1 << 29
 """Elements of the largest tensor of a case of wide rows, all of which a GPU judges."""
 
+WIDE_SIZE = 1 << 11
+"""The largest listed size of a dimension along which rows may be beyond 2**16 elements."""
+
 _VARIED_ELEMENTS = 1 << 18
 _MAX_WIDTHS = 24
 MAX_BOUNDARY_SIZES = 4
@@ -86,16 +92,23 @@ MAX_NUMBERS, MAX_HELD = 8, 4
 Path = frozenset[tuple[int, str]]
 """What a plan launches: the lines of the plan and the kernels, as C++ names."""
 
-Way = tuple[Path, frozenset[tuple[int, int, bool]]]
-"""A path, and by which operand of each `or` and which side of each `if else` it was come to."""
+Choices = frozenset[tuple[int, int, bool]]
+"""See `Evaluator.choices`."""
+
+Way = tuple[Path, Choices]
+"""A path, and by which operand of each `or` and which side of each `if else` it was come to: but
+for those in template arguments, of which the names of kernels are all that is left.
+"""
 
 Levels = tuple[Level, ...]
 """What is special about a case."""
 
 SizesByWay = dict[Way, list[dict[str, int]]]
 
-DRAWN_FOR_CHOICES = 600
-"""Sizes that are looked at where a plan has an `or` or an `if else`."""
+DRAWN_FOR_CHOICES, DRAWN_IN_VAIN = 600, 200
+"""Sizes that are looked at where a plan has an `or` or an `if else`: so many, or so many in a row
+that show nothing new.
+"""
 
 
 @dataclass(frozen=True)
@@ -130,7 +143,8 @@ def what_decides(source: Source) -> object:
     """All that the cases of a source follow from; equal for sources that have the same ones."""
     lines = tuple(launch.place.line for launch in source.plan.launches())
     numbers = compared_numbers(source.text, MAX_NUMBERS)
-    return source.plan, lines, compared_constants(source.text), numbers
+    constants = compared_constants(source.text), large_constants(source.text)
+    return source.plan, lines, *constants, numbers
 
 
 def source_cases(
@@ -151,8 +165,8 @@ def source_cases(
     workloads = workload_cases(task)
     found: dict[str, Case] = {}
     untaken: list[Untaken] = []
+    finder = _Finder(task, source, attributes)
     for dtype in task.dtypes:
-        finder = _Finder(task, source, attributes)
         of_type = [c for c in (*cases, *of_workloads) if c.dtype is dtype]
         near = list(_near_constants(finder, dtype, of_type, seed))
         by_way = _sizes_by_way(finder, dtype, of_type, near, seed)
@@ -171,25 +185,25 @@ def source_cases(
             *led,
             *_pairs(finder, dtype, by_way, seed),
             *_beyond_turning(finder, dtype, by_way, of_type, seed),
+            *_beyond_16_bits(finder, dtype, of_type, seed),
             *_near_data(finder, dtype, by_way, of_type, seed),
         ):
             found.setdefault(case.id, case)
-    own = _compilable(task, source, attributes, (*cases, *workloads), found.values())
+    every = *cases, *workloads
+    own = tuple(_compilable(finder, every, found.values()))
+    if len(own) < len(found):
+        told = {(u.dtype, u.part) for u in untaken}
+        for dtype in task.dtypes:
+            left = finder.untaken([c for c in (*every, *own) if c.dtype is dtype], (), dtype)
+            untaken += (u for u in left if (u.dtype, u.part) not in told)
     return SourceCases((*own, *of_workloads), untried, tuple(untaken))
 
 
-def _compilable(
-    task: KernelTask,
-    source: Source,
-    attributes: Mapping[str, int],
-    cases: tuple[Case, ...],
-    own: Iterable[Case],
-) -> Iterator[Case]:
+def _compilable(finder: _Finder, cases: tuple[Case, ...], own: Iterable[Case]) -> Iterator[Case]:
     """As many of a source's own cases as need no more kernels than are compiled at once."""
-    if not any(len(launch.template_args) > 1 for launch in source.plan.launches()):
+    if not any(len(launch.template_args) > 1 for launch in finder.source.plan.launches()):
         yield from own
         return
-    finder = _Finder(task, source, attributes)
     kernels = {kernel for case in cases for _, kernel in finder.path(case)}
     for case in own:
         more = kernels | {kernel for _, kernel in finder.path(case)}
@@ -203,6 +217,7 @@ def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
     task, source = finder.task, finder.source
     typical = next(c for c in cases if c.name == "typical")
     from_code = compared_constants(source.text)
+    far = large_constants(source.text)
     paths = list(dict.fromkeys(path for c in cases if (path := finder.path(c))))
     for name in task.dims:
         random = random_of(seed, task, dtype.value, "near", name)
@@ -218,7 +233,11 @@ def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
                 return frozenset()
             return finder.path(msgspec.structs.replace(typical, dims={**typical.dims, name: size}))
 
-        sizes = _some(around(turning | from_code, allowed), tried, MAX_NEAR, random)
+        largest = largest_size(task, task.dims[name])
+        of_name = turning | from_code
+        if name != task.rows:  # Many rows are left to the full-size stage: each costs a block.
+            of_name |= {s for s in far | finder.quotients(typical, name) if s > largest}
+        sizes = _some(around(of_name, allowed), tried, MAX_NEAR, random)
         on_paths = {
             size
             for path in paths[:MAX_PATHS_NEAR]
@@ -293,6 +312,26 @@ def _beyond_turning(
                 if found is not None:
                     yield found
                     break
+
+
+def _beyond_16_bits(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> Iterator[Case]:
+    """One row beyond 2**16 elements, where the plan launches something for that: indices and counts
+    of 16 bits end there, and what is computed of a size can differ without any condition.
+    """
+    task = finder.task
+    typical = next(c for c in cases if c.name == "typical").dims
+    for name, dimension in task.dims.items():
+        largest = largest_size(task, dimension)
+        if name == task.rows or not WIDE_SIZE <= largest < _16_BITS:
+            continue
+        random = random_of(seed, task, dtype.value, "16 bits", name)
+        wanted = _16_BITS + random.randint(1, _16_BITS // 8)
+        at = {**typical, **({task.rows: 1} if task.rows else {}), name: wanted}
+        size = nearest_size(task, dtype, at, name, 1)
+        if size is not None and task.elements({**at, name: size}, dtype) <= LARGE_ELEMENTS:
+            case = _case_of(f"{NEAR}{name}={size}", _WHY_FAR, dtype, {**at, name: size}, seed)
+            if finder.path(case):
+                yield case
 
 
 def _sizes_in_words(dims: Mapping[str, int]) -> str:
@@ -399,10 +438,15 @@ def _sizes_by_way(
             for way in finder.ways(dims, dtype):
                 found.setdefault(way, []).append(dims)
     if any(choices for _, choices in found):
+        in_vain = 0
         for dims in _drawn_for_choices(finder, dtype, cases[0], rows, random):
+            in_vain += 1
             for way in finder.ways(dims, dtype):
                 if len(found.setdefault(way, [])) < 2 and dims not in found[way]:
                     found[way].append(dims)
+                    in_vain = 0
+            if in_vain == DRAWN_IN_VAIN:
+                break
     return {
         way: _chosen_sizes(task, dtype, sizes, random) for way, sizes in found.items() if way[0]
     }
@@ -482,7 +526,7 @@ def _layout_factors(task: KernelTask, case: Case) -> Iterator[Hashable]:
 
 _WHY_COMPARED = "a size that this source compares with"
 _WHY_NEAR = "at, or next to, a size that this source compares with"
-_LARGEST_INT = (1 << 31) - 1
+_LARGEST_INT, _16_BITS = (1 << 31) - 1, 1 << 16
 _WHY_FAR = "beyond every listed size: numbers of 16 or 32 bits end here"
 _WHY_WIDE = "rows wider than listed, as many as a workload has"
 _WHY_DATA = "inputs hold numbers that this source may compare them with"
@@ -674,26 +718,42 @@ class _Finder:
 
     def way(self, case: Case) -> Way:
         """What is launched for a case, and by which operands of the plan's conditions."""
+        resolved = self._resolved(case)
+        if resolved is None:
+            return frozenset(), frozenset()
+        launches = (one for one in resolved.launches if all(one.grid))
+        return frozenset((one.place.line, one.kernel) for one in launches), resolved.choices
+
+    def _resolved(self, case: Case) -> ResolvedPlan | None:
+        """What the plan makes of a case; None where it is refused or breaks the plan."""
         try:
             scalars = scalars_of(self.task, case)
             resolved = resolve_case(self.task, self.source, case, scalars, self.attributes)
         except PlanError:
-            return frozenset(), frozenset()
-        if isinstance(resolved, Refused):
-            return frozenset(), frozenset()
-        launches = (one for one in resolved.launches if all(one.grid))
-        return frozenset((one.place.line, one.kernel) for one in launches), resolved.choices
+            return None
+        return None if isinstance(resolved, Refused) else resolved
+
+    def _taken(self, case: Case) -> tuple[set[int], Choices]:
+        """The lines that launch something for a case, and all that its plan chose."""
+        resolved = self._resolved(case)
+        if resolved is None:
+            return set(), frozenset()
+        lines = {one.place.line for one in resolved.launches if all(one.grid)}
+        return lines, resolved.choices | resolved.instance_choices
 
     def untaken(
         self, cases: Iterable[Case], ways: Iterable[Way], dtype: DType
     ) -> tuple[Untaken, ...]:
         """The parts of the plan that neither some cases take nor some ways."""
-        every = {*map(self.way, cases), *ways}
-        lines = {line for path, _ in every for line, _ in path}
-        choices = {choice for _, taken in every for choice in taken}
+        lines = {line for path, _ in ways for line, _ in path}
+        choices = {choice for _, taken in ways for choice in taken}
+        for case in cases:
+            of_case = self._taken(case)
+            lines |= of_case[0]
+            choices |= of_case[1]
         left = [
             part
-            for part in dict.fromkeys(parts_of_plan(self.source))
+            for part in dict.fromkeys(parts_of_plan(self.task, self.source))
             if (part.place.line not in lines if part.choice is None else part.choice not in choices)
         ]
         if not left:
@@ -702,10 +762,8 @@ class _Finder:
         return tuple(untaken_parts(*parts, self._takes))
 
     def _takes(self, case: Case, part: PlanPart) -> bool:
-        path, choices = self.way(case)
-        if part.choice is not None:
-            return part.choice in choices
-        return any(line == part.place.line for line, _ in path)
+        lines, choices = self._taken(case)
+        return part.place.line in lines if part.choice is None else part.choice in choices
 
     def ways(self, dims: dict[str, int], dtype: DType) -> Iterable[Way]:
         """The ways of some sizes, with aligned bases and with shifted ones."""
@@ -727,6 +785,10 @@ class _Finder:
     def turning(self, case: Case, name: str) -> set[int]:
         """Sizes of a dimension, all else as in a case, at which the plan changes its mind."""
         return boundary_sizes(self.task, self.source, case, name, self.attributes)
+
+    def quotients(self, case: Case, name: str) -> set[int]:
+        """Sizes of a dimension, all else as in a case, from which on a quotient is not 0."""
+        return quotient_sizes(self.task, self.source, case, name, self.attributes)
 
     def smaller(self, own: Case, path: Path) -> Case | None:
         """A case that takes the path, with as few rows as do; None where none is small enough."""

@@ -296,9 +296,12 @@ class SourceCheck:
         """
         if self.seen.has_failed or self.basis.device.name != EMULATOR:
             return
-        left = (untaken for untaken in self._own.untaken if not self._took(untaken))
-        found = dict.fromkeys(self._ruled(untaken.result) for untaken in left)
-        self.seen.conditions = (*self.seen.conditions, *found)
+        found: dict[object, ConditionResult] = {}
+        for untaken in self._own.untaken:
+            if not self._took(untaken):
+                told = untaken.part, untaken.is_impossible  # Not again with other sizes.
+                found.setdefault(told, self._ruled(untaken.result))
+        self.seen.conditions = (*self.seen.conditions, *found.values())
 
     def _took(self, untaken: Untaken) -> bool:
         """Whether something took a part after all; sizes that are looked at in part alone take
@@ -314,7 +317,8 @@ class SourceCheck:
         """Notes what a run takes of the launch plan."""
         lines = (launch.place.line for launch in resolved.launches if all(launch.grid))
         self.launched.update((case.dtype, line) for line in lines)
-        self.choices.update((case.dtype, choice) for choice in resolved.choices)
+        chosen = resolved.choices | resolved.instance_choices
+        self.choices.update((case.dtype, choice) for choice in chosen)
         self.plan_sides.update(resolved.sides)
 
     def _ruled(self, condition: ConditionResult) -> ConditionResult:

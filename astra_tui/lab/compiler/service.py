@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +134,8 @@ class Compiler:
         self.toolchain: Toolchain = find_toolchain()
         self._cache = cache or ContentCache("compile")
         self._child = Child("astra_tui.lab.compiler.worker", name="the compiler")
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        """Where the process keeps precompiled headers."""
         self._info: CompilerInfo | None = None
         self._identity = ""
 
@@ -142,6 +145,9 @@ class Compiler:
             return self._info
         if self.toolchain.problem:
             raise CompilerUnavailable(self.toolchain.problem)
+        self.close()
+        self._scratch = tempfile.TemporaryDirectory(prefix="astra-tui-", ignore_cleanup_errors=True)
+        self._child.arguments = (self._scratch.name,)
         try:
             self._child.start()
             hello = self._child.receive(START_SECONDS)
@@ -177,6 +183,9 @@ class Compiler:
     def close(self) -> None:
         """Ends the compiler's process."""
         self._child.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
 
     def __enter__(self) -> Compiler:
         return self
@@ -416,6 +425,7 @@ class Compiler:
             "headers": {**STAND_INS, **_for_nvrtc(inputs.headers)},
             "options": inputs.options,
             "cubin": cubin,
+            "precompile": True,
         }
         return msgspec.convert(self._child.ask(message, self.seconds, cpu=True), _Answer)
 

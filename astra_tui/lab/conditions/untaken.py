@@ -28,9 +28,10 @@ from astra_tui.model.launch.expression import (
     Conditional,
     Expression,
     Unary,
+    names_in,
     parts_of,
 )
-from astra_tui.model.launch.plan import Let, Verbatim
+from astra_tui.model.launch.plan import Let, Verbatim, Workspace
 from astra_tui.model.launch.resolve import value_place
 from astra_tui.model.task import KernelTask
 
@@ -68,6 +69,8 @@ class PlanPart:
     """What is launched there."""
     guards: tuple[tuple[Expression, bool], ...] = ()
     """Conditions, with what they are there, each evaluated where those before are so."""
+    is_quoted: bool = False
+    """Whether it is C++ in quotes that reads sizes: what it decides is not looked into."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,9 @@ class Untaken:
     @property
     def result(self) -> ConditionResult:
         """The part as a side of a condition."""
-        if self.is_impossible:
+        if self.part.is_quoted:
+            why = "C++ in quotes reads sizes, and nothing looks into it: write it as an expression"
+        elif self.is_impossible:
             why = "no sizes, scalars or layouts of the contract lead there (z3)"
         elif self.case is not None:
             sizes = ", ".join(f"{name}={size}" for name, size in self.case.dims.items())
@@ -131,6 +136,9 @@ def untaken_parts(
     from astra_tui.lab.conditions.contract import NotModelled, way_to
 
     for part in parts:
+        if part.is_quoted:
+            yield Untaken(part, dtype)
+            continue
         try:
             way = way_to(task, source, dtype, part.launch, part.guards)
         except NotModelled:
@@ -211,11 +219,17 @@ def _shrunk(
 # -- the parts of a plan ---------------------------------------------------------------------------
 
 
-def parts_of_plan(source: Source) -> Iterator[PlanPart]:
+def parts_of_plan(task: KernelTask, source: Source) -> Iterator[PlanPart]:
     """Every launch, and every side of the plan's conditions that is no launch of its own."""
+    vary = {*task.dims, *task.args}
     for declaration in source.plan.declarations:
         if isinstance(declaration, Let):
             yield from _sides(declaration.value)
+            if names_in(declaration.value) & vary:
+                vary.add(declaration.name)
+        elif isinstance(declaration, Workspace):
+            for size in declaration.shape:
+                yield from _sides(size)
     for step in source.plan.steps:
         if isinstance(step, Launch):
             yield PlanPart(step.place, step.kernel, launch=step)
@@ -228,6 +242,10 @@ def parts_of_plan(source: Source) -> Iterator[PlanPart]:
             if not isinstance(argument, Verbatim):
                 yield from _sides(argument, launch)
                 yield from _values(argument, launch)
+            elif argument.names & vary:
+                place = argument.place
+                choice = (place.line, place.column, True)
+                yield PlanPart(place, argument.text, True, choice, launch, is_quoted=True)
 
 
 def _parts_of_dispatch(dispatch: Dispatch) -> Iterator[PlanPart]:

@@ -57,6 +57,11 @@ class Verbatim:
     text: str
     place: Place = _place()
 
+    @property
+    def names(self) -> set[str]:
+        """Every name in it, of the plan or of C++."""
+        return set(re.findall(r"[A-Za-z_]\w*", self.text))
+
 
 TemplateArgument = Expression | Verbatim
 
@@ -235,10 +240,7 @@ class LaunchPlan:
         for launch in self.launches():
             found.update(*map(names_in, launch.expressions()))
             for argument in launch.template_args:
-                if isinstance(argument, Verbatim):
-                    found.update(re.findall(r"[A-Za-z_]\w*", argument.text))
-                else:
-                    found |= names_in(argument)
+                found |= argument.names if isinstance(argument, Verbatim) else names_in(argument)
         return found
 
     def with_conditions(self, change: Callable[[Expression], Expression]) -> LaunchPlan:

@@ -114,6 +114,8 @@ class ResolvedPlan:
     launches: tuple[ResolvedLaunch, ...]
     choices: frozenset[tuple[int, int, bool]] = frozenset()
     """What `or` and `if else` chose on the way, see `Evaluator.choices`."""
+    instance_choices: frozenset[tuple[int, int, bool]] = frozenset()
+    """What they chose within template arguments, which decides the names of kernels alone."""
     sides: frozenset[tuple[int, int, int, bool]] = frozenset()
     """Which operands of `min` and `max` were smaller, see `Evaluator.sides`."""
 
@@ -145,6 +147,7 @@ class _Resolver:
             bindings.element, bindings.dims, self.layouts, bindings.scalars, bindings.device
         )
         self.evaluator = Evaluator(bindings, file)
+        self.instance_choices: set[tuple[int, int, bool]] = set()
 
     def plan(self, plan: LaunchPlan) -> ResolvedPlan | Refused:
         workspaces: list[ResolvedWorkspace] = []
@@ -167,8 +170,10 @@ class _Resolver:
                 launch = self._launch(item)
                 if launch is not None:
                     launches.append(launch)
-        choices, sides = frozenset(self.evaluator.choices), frozenset(self.evaluator.sides)
-        return ResolvedPlan(tuple(workspaces), tuple(launches), choices, sides)
+        evaluator = self.evaluator
+        chosen = frozenset(evaluator.choices), frozenset(self.instance_choices)
+        sides = frozenset(evaluator.sides)
+        return ResolvedPlan(tuple(workspaces), tuple(launches), *chosen, sides)
 
     def _items(self, step: Step) -> tuple[Launch | Refuse, ...] | Refused:
         if not isinstance(step, Dispatch):
@@ -293,9 +298,12 @@ class _Resolver:
 
     def _template_value(self, argument: Expression) -> Value:
         """A value that decides the instance; which side of a condition it is, is a choice."""
-        value = self.evaluator.value(argument)
+        evaluator = self.evaluator
+        outside, evaluator.choices = evaluator.choices, self.instance_choices
+        value = evaluator.value(argument)
+        evaluator.choices = outside
         if isinstance(value, bool):
-            self.evaluator.choices.add((*value_place(argument), value))
+            self.instance_choices.add((*value_place(argument), value))
         return value
 
     def _substitute(self, text: str) -> str:

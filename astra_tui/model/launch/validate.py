@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import NoReturn
 
@@ -175,7 +174,7 @@ class _Checker:
         for launch in plan.launches():
             for argument in launch.template_args:
                 if isinstance(argument, Verbatim):
-                    used.update(re.findall(r"[A-Za-z_]\w*", argument.text))
+                    used |= argument.names
         for name, place in self.defined.items():
             if name not in used:
                 self.fail(f"'{name}' is declared but never used", place)

@@ -294,9 +294,21 @@ class KernelTask:
         """By sizes and element type, the number of the first broken condition, of those before the
         first one that speaks of where a tensor lies.
         """
+        conditions = self.accepts[: self._ask_sizes_alone]
+        read = [tuple(sorted(names_in(c) & self.dims.keys())) for c in conditions]
+
+        @lru_cache(KNOWN_SHAPES)
+        def holds(number: int, sizes: tuple[tuple[str, int], ...], element: DType) -> bool:
+            evaluator = Evaluator(Bindings(element, dict(sizes), {}), self._file_name)
+            return evaluator.truth(conditions[number])
 
         def broken(sizes: tuple[tuple[str, int], ...], element: DType) -> int | None:
-            return self._first_broken(Bindings(element, dict(sizes), {}), 0, self._ask_sizes_alone)
+            dims = dict(sizes)
+            for number, names in enumerate(read):
+                # Of the sizes that it reads alone, which many draws have in common.
+                if not holds(number, tuple([(name, dims[name]) for name in names]), element):
+                    return number
+            return None
 
         return lru_cache(KNOWN_SHAPES)(broken)
 
