@@ -201,6 +201,30 @@ def test_a_wrong_kernel_where_no_case_leads_is_found(
     assert report.verdict is CheckVerdict.FAILED, report.message
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        pytest.param("i % d;", "min(i % d, (int64_t)60000);", id="an index that a minimum holds"),
+        pytest.param("i % d;", "(unsigned short)(i % d);", id="an index of 16 bits"),
+        pytest.param("i < count;", "i < count - (d >> 16);", id="a shift"),
+        pytest.param("i < count;", "i < count - d / 90000;", id="a quotient"),
+        pytest.param("tokens * d, d)", "tokens * d - d // 90000, d)", id="a quotient of the plan"),
+    ],
+)
+def test_what_is_wrong_beyond_listed_sizes_without_a_condition_is_found(
+    checker: Checker, right: str, wrong: str
+) -> None:
+    text = checker.task.baseline_file.read_text(encoding="utf-8")
+    assert text.count(right) == 1
+    source = read_source(checker.task, text.replace(right, wrong), "candidate.cu")
+    own = checker.cases_of(source, build_suite(checker.task, checker.seed)).cases
+    large = tuple(case for case in own if case.dims["d"] > 50_000)
+    assert 1 <= len(large) <= 5
+    *_, report = checker.check(source.text, "candidate.cu", large, whole_suite=False)
+    assert isinstance(report, CheckReport)
+    assert report.verdict is CheckVerdict.FAILED, report.message
+
+
 def test_a_wrong_kernel_for_sizes_too_large_for_a_case_is_found(checker: Checker) -> None:
     report = report_of(checker, branching(checker.task, "d > 65536 and tokens % 4 == 3", WRONG))
     assert report.verdict is CheckVerdict.FAILED, report.message

@@ -269,7 +269,7 @@ __global__ void k(float* o, int d, int tokens) {
   switch (d) { case 55: break; }
   while ((d) != (2*33)) {}
 }"""
-    assert compared_constants(text) == {777, 4096, 5, 123, 4, 3, 1000, 64, 55, 66}
+    assert compared_constants(text) == {777, 4096, 5, 123, 4, 3, 1000, 1001, 64, 55, 66}
     assert compared_constants("((((" * 5000) == set()
 
 
