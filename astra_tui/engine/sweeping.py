@@ -29,7 +29,7 @@ from astra_tui.model.launch import print_expression
 from astra_tui.model.task import KernelTask, Workload
 from astra_tui.model.tuning import SweptCandidate
 from astra_tui.playbook.api import Evidence
-from astra_tui.playbook.portfolio import Part, joined
+from astra_tui.playbook.portfolio import CannotJoin, Part, joined
 from astra_tui.playbook.space import Space, space_of, unbounded
 
 if TYPE_CHECKING:
@@ -76,8 +76,13 @@ async def _swept(
     counts = tuned.trials, tuned.timed, tuned.gpu_seconds, tuned.gpus
     if not tuned.portfolio.parts and tuned.portfolio.default in (0, len(trials)):
         return SweptCandidate("nothing is better than the source", "", *counts)
-    made, summary = await asyncio.to_thread(_joined, evidence.task, space, sources, tuned.portfolio)
-    return SweptCandidate(summary, record.store.put_source(made), *counts)
+    for found in tuned.portfolio.to_try(0):
+        try:
+            made, summary = await asyncio.to_thread(_joined, evidence.task, space, sources, found)
+        except CannotJoin:  # Of fewer, some can be one.
+            continue
+        return SweptCandidate(summary, record.store.put_source(made), *counts)
+    return SweptCandidate("what is better on some workloads cannot be one source", "", *counts)
 
 
 async def tuner_of(

@@ -76,7 +76,8 @@ def _joined(task: KernelTask, text: KernelText, part: Part) -> str:
         if kernel.name in {f.name for f in text.functions}:
             name = fresh_name(kernel.name, text.names() | other.names() | set(renamed.values()))
         renamed[kernel.name] = name
-        added.append(_under_name(other, kernel, name))
+        path = kernel.path.rpartition("::")[0]
+        added.append(_in_namespaces(path, _under_name(other, kernel, name)))
     plan = _merged(text, other.plan, part.condition, launched, renamed)
     end = len(text.data)
     edits = [Edit(end, end, "".join(f"\n{code}\n" for code in added))] if added else []
@@ -88,11 +89,11 @@ def _new_helpers(text: KernelText, other: KernelText) -> list[str]:
 
     Raises CannotJoin unless all else that is no kernel is the same in both.
     """
-    own = {_words(node) for node in _helpers(text)}
+    own = {(path, _words(node)) for path, node in _helpers(text)}
     functions = {f.outer.id: f.name for f in other.functions}
     found = []
-    for node in _helpers(other):
-        if _words(node) in own:
+    for path, node in _helpers(other):
+        if (path, _words(node)) in own:
             continue
         name = functions.get(node.id)
         if name is None or name in text.names():
@@ -102,16 +103,31 @@ def _new_helpers(text: KernelText, other: KernelText) -> list[str]:
             )
         comment = node.prev_named_sibling
         above = comment is not None and comment.type == "comment"
-        found.append(f"{text_of(comment)}\n" * above + text_of(node))
+        found.append(_in_namespaces(path, f"{text_of(comment)}\n" * above + text_of(node)))
     return found
 
 
-def _helpers(text: KernelText) -> Iterator[Node]:
+def _helpers(text: KernelText) -> Iterator[tuple[str, Node]]:
     kernels = {k.outer.id for k in text.functions if k.is_kernel}
     return (
-        node for node in named(text.root)
+        (path, node) for path, node in _declared(text.root)
         if node.id not in kernels and node.type not in ("comment", "preproc_include", ";")
     )  # fmt: skip
+
+
+def _declared(scope: Node, path: str = "") -> Iterator[tuple[str, Node]]:
+    """What stands in a scope and in the namespaces there, each with their names, as in "a::b"."""
+    for node in named(scope):
+        name = node.child_by_field_name("name")
+        if node.type == "namespace_definition" and name is not None:
+            below = f"{path}::{text_of(name)}" if path else text_of(name)
+            yield from _declared(field(node, "body"), below)
+        else:
+            yield path, node
+
+
+def _in_namespaces(path: str, code: str) -> str:
+    return f"namespace {path} {{\n{code}\n}}  // namespace {path}" if path else code
 
 
 def _words(node: Node) -> str:

@@ -131,6 +131,7 @@ class _Tuning:
         from astra_tui.lab.requests import ReadGpu
         from astra_tui.lab.tuning.tuner import OWN
         from astra_tui.playbook import Evidence
+        from astra_tui.playbook.portfolio import CannotJoin
         from astra_tui.playbook.space import space_of
 
         file, text = self.source
@@ -145,7 +146,11 @@ class _Tuning:
         sources = await asyncio.to_thread(space.sources)
         tuned, out, timing = await self._swept(lab, space, sources), "", None
         for found in tuned.portfolio.to_try(OWN):
-            made = join(self.task, sources, found)
+            try:
+                made = join(self.task, sources, found)
+            except CannotJoin as error:
+                plain.note(f"{error.message}; with fewer branches")
+                continue
             if await self._to_its_end(self._passes(lab, self.out, made)):
                 timing = None if self.cut else await self._timed(lab, made)
                 self.out.write_text(made, encoding="utf-8")
