@@ -434,9 +434,14 @@ class Closing:
                     return
 
     def _look_beyond(self, side: OpenSide, query: Query, launch: Launches) -> None:
-        """Tries sizes that may lead to a side and are too large for a case."""
+        """Tries sizes that may lead to a side and are too large for a case.
+
+        Where nothing launches the kernel, sizes of workloads serve to make products plain.
+        """
         base = self._base_of(side.kernel) or self._large_of(side.kernel)
-        held = [launch.at_sizes(base.dims, name) for name in base.dims] if base else []
+        bases = (base,) if base else workload_cases(self.task)
+        most = launch.with_elements(MAX_LARGE_ELEMENTS)
+        held = [[*launch.at_sizes(c.dims, name), *most] for c in bases for name in c.dims]
         for fixed in (*held, launch.with_sizes(_SOME), launch.with_sizes(_MANY), []):
             facts = [*launch.plain(self.task, DEVICE_ATTRIBUTES), *fixed]
             point = launch.solution(query.solver(self._some_steps(), facts))
