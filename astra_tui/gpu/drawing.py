@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from astra_tui.gpu.messages import Fill
-from astra_tui.model.bit_patterns import encode, largest_code
+from astra_tui.model.bit_patterns import encode, largest_code, raw_dtype
 from astra_tui.model.dtypes import DType
 
 POOL = 8
@@ -83,16 +83,18 @@ def seed_of(seed: int | str, name: str) -> int:
 def draw(fill: Fill, seed: int, number: int, indices: Any) -> Any:
     """The items of set `number` at flat indices, as bit patterns of their type.
 
-    `indices` are whole numbers of any shape, in any order; the answer has their shape. An item is
-    an element, or the elements that share a byte.
+    `indices` are whole numbers of any shape, in any order, or a range, which is never held whole;
+    the answer has their shape. An item is an element, or the elements that share a byte.
     """
-    indices = np.asarray(indices, np.uint64)
     fill = _whole(fill)
-    if indices.size <= _AT_ONCE:
-        return _bits(fill, seed, number, indices)
-    flat = indices.reshape(-1)
-    parts = (flat[begin : begin + _AT_ONCE] for begin in range(0, flat.size, _AT_ONCE))
-    return np.concatenate([_bits(fill, seed, number, p) for p in parts]).reshape(indices.shape)
+    is_range = isinstance(indices, range)
+    flat = indices if is_range else np.asarray(indices, np.uint64).reshape(-1)
+    found = np.empty(len(flat), raw_dtype(DType(fill.dtype)))
+    for begin in range(0, len(flat), _AT_ONCE):
+        part: Any = flat[begin : begin + _AT_ONCE]
+        places = np.arange(part.start, part.stop, part.step, dtype=np.uint64) if is_range else part
+        found[begin : begin + len(part)] = _bits(fill, seed, number, places)
+    return found if is_range else found.reshape(np.shape(indices))
 
 
 def _bits(fill: Fill, seed: int, number: int, indices: Any) -> Any:

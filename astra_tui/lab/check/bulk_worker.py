@@ -19,7 +19,6 @@ from astra_tui.model.bit_patterns import codes, encode, narrow_values, rounding_
 from astra_tui.model.dtypes import DType
 from astra_tui.processes.frames import window_bytes
 
-_DRAWN_AT_ONCE = 1 << 20
 _ALIGNMENT = 256
 _THREADS, _BLOCKS = 256, 4096
 
@@ -164,10 +163,7 @@ def _draw(each: BulkInput, first: int, sets: int) -> Any:
     items = math.prod(each.shape) // dtype.per_item
     drawn = np.empty((sets, items), f"u{dtype.size}")
     for number in range(sets):
-        for start in range(0, items, _DRAWN_AT_ONCE):
-            places = np.arange(start, min(start + _DRAWN_AT_ONCE, items))
-            bits = drawing.draw(each.fill, each.seed, first + number, places)
-            drawn[number, start : start + len(places)] = bits
+        drawn[number] = drawing.draw(each.fill, each.seed, first + number, range(items))
     return torch.from_numpy(drawn.view(np.uint8).reshape(sets, items * dtype.size))
 
 

@@ -34,6 +34,8 @@ _WIDEST_PADDING = 40
 _WIDE_PADDING = 5, 12
 """Packs of eight elements by which rows lie far apart: more than a warp has threads."""
 _TRIES = 64
+_REDRAWS = 16
+"""Of one size of a try, where a contract allows few, such as the powers of two."""
 
 _NEAREST = 33
 """Sizes that are tried in one direction: contracts ask for multiples of 32 at most."""
@@ -322,14 +324,22 @@ def draw_dims(
     for attempt in range(_TRIES):
         # The longer nothing fits, the smaller, down to one.
         most = {n: k >> attempt * k.bit_length() // _TRIES for n, k in ranges.items()}
-        dims = {**fixed, **{n: draw_size(most[n], random) for n in ranges}}
+        dims = {**fixed, **{n: _draw_allowed(task, dtype, n, most[n], random) for n in ranges}}
         dims = {n: dims[n] for n in task.dims}
-        if task.violated(dims, dtype):
-            continue
         rows = dims[task.rows] if task.rows in ranges else 0
-        if task.elements(dims, dtype) + ELEMENTS_OF_ROW * rows <= limit:
+        fits = task.elements(dims, dtype) + ELEMENTS_OF_ROW * rows <= limit
+        if fits and not task.violated(dims, dtype):
             return dims
     return None
+
+
+def _draw_allowed(task: KernelTask, dtype: DType, name: str, most: int, random: Random) -> int:
+    """A size that the contract allows of a dimension, whatever the others are, if one is drawn."""
+    for _ in range(_REDRAWS):
+        size = draw_size(most, random)
+        if task.allows(name, size, dtype):
+            break
+    return size
 
 
 def largest_size(task: KernelTask, dimension: Dimension) -> int:

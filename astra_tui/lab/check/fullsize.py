@@ -656,7 +656,10 @@ class FullSize:
         tensors = {}
         for argument in self.task.tensors:
             if argument.is_read:
-                places, shape = self._elements(argument, rows)
+                shape = self.layouts[argument.name].shape
+                places: Any = range(math.prod(shape))
+                if self.task.has_rows(argument):
+                    places, shape = self._elements(argument, rows)
                 drawn = draw_elements(self.task, self.case, argument.name, places)
                 tensors[argument.name] = drawn.reshape(shape)
         return Inputs(tensors, scalars_of(self.task, self.case))

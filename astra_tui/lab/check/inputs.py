@@ -50,8 +50,8 @@ def draw_inputs(task: KernelTask, case: Case) -> Inputs:
         if argument.is_read:
             dtype = task.dtype_of(argument, case.dtype)
             shape = item_shape(task.shape_of(argument, case.dims, case.dtype), dtype)
-            places = np.arange(math.prod(shape), dtype=np.uint64)
-            tensors[argument.name] = draw_elements(task, case, argument.name, places).reshape(shape)
+            drawn = draw_elements(task, case, argument.name, range(math.prod(shape)))
+            tensors[argument.name] = drawn.reshape(shape)
     return Inputs(tensors, scalars_of(task, case))
 
 
@@ -97,8 +97,8 @@ def draw_elements(task: KernelTask, case: Case, name: str, places: Any) -> Any:
     """Items of one input of a case as bit patterns, without the others.
 
     `places` are flat indices into the tensor's shape in items (row-major, gaps between rows do not
-    count), of any shape and in any order; the answer has their shape. The whole tensor is
-    `draw_elements(task, case, name, np.arange(items)).reshape(shape)`.
+    count), of any shape and in any order, or a range; the answer has their shape. The whole tensor
+    is `draw_elements(task, case, name, range(items)).reshape(shape)`.
     """
     return drawer_of(task, case, name)(places)
 

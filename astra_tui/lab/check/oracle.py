@@ -16,7 +16,7 @@ from astra_tui.lab.cache import ContentCache, Kept, content_key
 from astra_tui.lab.check import inputs as inputs_module
 from astra_tui.lab.check.bulk import BulkAnswer, BulkJob
 from astra_tui.lab.check.inputs import Inputs
-from astra_tui.model.bit_patterns import decode, encode
+from astra_tui.model.bit_patterns import encode
 from astra_tui.model.check import Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.errors import UserError
@@ -170,9 +170,8 @@ class Oracle:
         tensors = {}
         for name, bits in inputs.tensors.items():
             dtype = self.task.dtype_of(self.task.args[name], case.dtype)
-            values = np.ascontiguousarray(decode(bits, dtype))
-            data = values.reshape(-1).view(np.uint8).data
-            tensors[name] = [values.dtype.str, list(values.shape), data]
+            data = np.ascontiguousarray(bits).reshape(-1).view(np.uint8).data
+            tensors[name] = [dtype.value, list(bits.shape), data]
         answer = self._exchange({"tensors": tensors, "arguments": arguments})
         if "error" in answer:
             raise ReferenceFailed(

@@ -23,6 +23,8 @@ import numpy as np
 
 from astra_tui.lab.check.bulk import BulkJob
 from astra_tui.lab.check.bulk_worker import BulkWorker, OracleGpu, first_words, widened
+from astra_tui.model.bit_patterns import decode, raw_dtype
+from astra_tui.model.dtypes import DType
 from astra_tui.processes.confine import (
     confine,
     driver_roots,
@@ -124,13 +126,17 @@ def call(reference: Callable[..., Any], values: Mapping[str, Any]) -> Mapping[st
 
 
 def evaluate(reference: Callable[..., Any], request: dict[str, Any]) -> dict[str, Any]:
-    """Calls the reference with the arguments that it names; float64 tensors and plain numbers."""
+    """Calls the reference with the arguments that it names; float64 tensors and plain numbers.
+
+    Tensors come as bit patterns, which take a part of the bytes.
+    """
     import torch
 
     values: dict[str, Any] = dict(request["arguments"])
-    for name, (kind, shape, raw) in request["tensors"].items():
-        array = np.frombuffer(bytearray(raw), np.dtype(kind)).reshape(shape)
-        values[name] = torch.from_numpy(array)
+    for name, (of_type, shape, raw) in request["tensors"].items():
+        dtype = DType(of_type)
+        bits = np.frombuffer(raw, raw_dtype(dtype)).reshape(shape)
+        values[name] = torch.from_numpy(decode(bits, dtype))
     outputs = call(reference, values)
     answer = {}
     for name, tensor in outputs.items():

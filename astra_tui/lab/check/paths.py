@@ -63,6 +63,9 @@ FEW_ROWS = 64
 PAIR_ELEMENTS = 1 << 13
 """Elements of the largest tensor of most cases in which two kinds of input meet."""
 
+PAIR_THREADS = 1 << 13
+"""Threads that are launched in most of them: an emulator runs those without work as well."""
+
 MAX_PAIRS = 120
 MAX_NEAR, MAX_NEAR_ON_PATHS = 48, 12
 """Cases of an element type at most, and of one of its dimensions: near what a source compares it
@@ -322,7 +325,8 @@ def _beyond_16_bits(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
     typical = next(c for c in cases if c.name == "typical").dims
     for name, dimension in task.dims.items():
         largest = largest_size(task, dimension)
-        if name == task.rows or not WIDE_SIZE <= largest < _16_BITS:
+        has_one = any(c.dims[name] > _16_BITS and finder.path(c) for c in cases)
+        if name == task.rows or has_one or not WIDE_SIZE <= largest < _16_BITS:
             continue
         random = random_of(seed, task, dtype.value, "16 bits", name)
         wanted = _16_BITS + random.randint(1, _16_BITS // 8)
@@ -448,7 +452,7 @@ def _sizes_by_way(
             if in_vain == DRAWN_IN_VAIN:
                 break
     return {
-        way: _chosen_sizes(task, dtype, sizes, random) for way, sizes in found.items() if way[0]
+        way: _chosen_sizes(finder, dtype, sizes, random) for way, sizes in found.items() if way[0]
     }
 
 
@@ -469,11 +473,17 @@ def _drawn_for_choices(
 
 
 def _chosen_sizes(
-    task: KernelTask, dtype: DType, sizes: list[dict[str, int]], random: Random
+    finder: _Finder, dtype: DType, sizes: list[dict[str, int]], random: Random
 ) -> list[dict[str, int]]:
     """The smallest, two drawn small ones, the one with most rows, and the widest of small ones."""
+    task = finder.task
     sizes = sorted(sizes, key=lambda dims: _effort(task, dims, dtype))
-    small = [d for d in sizes if _effort(task, d, dtype) <= PAIR_ELEMENTS] or sizes[:1]
+    small = [
+        dims
+        for dims in sizes
+        if _effort(task, dims, dtype) <= PAIR_ELEMENTS
+        and finder.threads(dims, dtype) <= PAIR_THREADS
+    ] or sizes[:1]
     chosen = [*small[:1], *random.sample(small, min(2, len(small)))]
     for names in ({task.rows}, set(task.dims) - {task.rows}):
         chosen.append(max(small, key=lambda d: max((d[n] for n in names if n in d), default=0)))
@@ -711,6 +721,7 @@ class _Finder:
         self.task = task
         self.source = source
         self.attributes = attributes
+        self._known: dict[object, ResolvedPlan | None] = {}
 
     def path(self, case: Case) -> Path:
         """What is launched for a case; nothing where it is refused or breaks the plan."""
@@ -726,6 +737,13 @@ class _Finder:
 
     def _resolved(self, case: Case) -> ResolvedPlan | None:
         """What the plan makes of a case; None where it is refused or breaks the plan."""
+        told = (case.dims, case.offsets, case.row_padding, case.scalars)
+        key = case.dtype, *(tuple(sorted(part.items())) for part in told)
+        if key not in self._known:
+            self._known[key] = self._resolve(case)
+        return self._known[key]
+
+    def _resolve(self, case: Case) -> ResolvedPlan | None:
         try:
             scalars = scalars_of(self.task, case)
             resolved = resolve_case(self.task, self.source, case, scalars, self.attributes)
@@ -769,6 +787,12 @@ class _Finder:
         """The ways of some sizes, with aligned bases and with shifted ones."""
         aligned = Case("", "", dtype, dims)
         return dict.fromkeys((self.way(aligned), self.way(self._shifted(aligned))))
+
+    def threads(self, dims: dict[str, int], dtype: DType) -> int:
+        """How many threads are launched for some sizes, with aligned bases."""
+        resolved = self._resolved(Case("", "", dtype, dims))
+        launches = () if resolved is None else resolved.launches
+        return sum(math.prod((*launch.grid, *launch.block)) for launch in launches)
 
     def on_way(self, case: Case, way: Way) -> Case | None:
         """The case, with bases shifted by one element where only that takes a way; or None."""

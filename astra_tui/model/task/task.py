@@ -289,24 +289,49 @@ class KernelTask:
             return self.accepts_text[first] if first is not None else ""
         return self.broken(self.bindings(dims, element, self.placements(dims, element)))
 
+    def allows(self, name: str, size: int, element: DType) -> bool:
+        """Whether a size keeps what the contract says of its dimension alone."""
+        of_it = self._conditions_alone.get(name, ())
+        return all(self._holds(number, ((name, size),), element) for number in of_it)
+
+    @cached_property
+    def _conditions_alone(self) -> dict[str, list[int]]:
+        """The numbers of the conditions that read one dimension and no other, by its name."""
+        found: dict[str, list[int]] = {}
+        for number, names in enumerate(self._sizes_read):
+            if len(names) == 1:
+                found.setdefault(names[0], []).append(number)
+        return found
+
+    @cached_property
+    def _sizes_read(self) -> tuple[tuple[str, ...], ...]:
+        """The sizes that each condition reads, of those before the first that speaks of where a
+        tensor lies.
+        """
+        conditions = self.accepts[: self._ask_sizes_alone]
+        return tuple(tuple(sorted(names_in(c) & self.dims.keys())) for c in conditions)
+
+    @cached_property
+    def _holds(self) -> Callable[[int, tuple[tuple[str, int], ...], DType], bool]:
+        """Whether a condition holds, by its number, the sizes that it reads and element type."""
+
+        def holds(number: int, sizes: tuple[tuple[str, int], ...], element: DType) -> bool:
+            evaluator = Evaluator(Bindings(element, dict(sizes), {}), self._file_name)
+            return evaluator.truth(self.accepts[number])
+
+        return lru_cache(KNOWN_SHAPES)(holds)
+
     @cached_property
     def _broken_by_sizes(self) -> Callable[[tuple[tuple[str, int], ...], DType], int | None]:
         """By sizes and element type, the number of the first broken condition, of those before the
         first one that speaks of where a tensor lies.
         """
-        conditions = self.accepts[: self._ask_sizes_alone]
-        read = [tuple(sorted(names_in(c) & self.dims.keys())) for c in conditions]
-
-        @lru_cache(KNOWN_SHAPES)
-        def holds(number: int, sizes: tuple[tuple[str, int], ...], element: DType) -> bool:
-            evaluator = Evaluator(Bindings(element, dict(sizes), {}), self._file_name)
-            return evaluator.truth(conditions[number])
 
         def broken(sizes: tuple[tuple[str, int], ...], element: DType) -> int | None:
             dims = dict(sizes)
-            for number, names in enumerate(read):
+            for number, names in enumerate(self._sizes_read):
                 # Of the sizes that it reads alone, which many draws have in common.
-                if not holds(number, tuple([(name, dims[name]) for name in names]), element):
+                if not self._holds(number, tuple([(name, dims[name]) for name in names]), element):
                     return number
             return None
 
