@@ -156,7 +156,7 @@ def test_a_joined_source_launches_each_part_where_its_condition_holds(
         {1: {"16x4096": gain(1, 3.0), "32x5120": gain(1, -3.0), "256x4096": gain(1, -1.0)},
          2: {"16x4096": gain(2, -3.0), "32x5120": gain(2, -1.0), "256x4096": gain(2, 2.0)}},
     )  # fmt: skip
-    assert conditions(found) == {1: "tokens * d <= 100000", 2: "tokens >= 91"}
+    assert conditions(found) == {1: "tokens <= 23", 2: "tokens >= 91"}
     texts = {1: few, 2: many}
     parts = [Part(p.condition, texts[p.trial], words(p)) for p in found.parts]
     source = joined(quick_task, default, parts)

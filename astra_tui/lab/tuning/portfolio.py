@@ -219,7 +219,11 @@ def _separating(
     inside: Sequence[str], outside: Sequence[str], sizes: Mapping[str, Dims]
 ) -> tuple[Bound, ...] | None:
     """The fewest bounds that hold for some workloads and for none of others; of equally many those
-    with the widest gap. One bound even where there is nothing to keep out: a part is a branch.
+    that read the fewest sizes, then those with the widest gap. One bound even where there is
+    nothing to keep out: a part is a branch.
+
+    A bound on a product can stand where one on a single size does, but a check has to find sizes
+    on both of its sides, and an engineer to read it.
     """
     every = list(_bounds(inside, [w for w in sizes if w not in inside], sizes))
     for count in (1, 2):
@@ -228,7 +232,7 @@ def _separating(
             out = [w for w in outside if all(b.holds(sizes[w]) for b in bounds)]
             if not out:
                 gap = min(_gap(b, sizes) for b in bounds)
-                found.append((-gap, sum(len(b.names) for b in bounds), bounds))
+                found.append((sum(len(b.names) for b in bounds), -gap, bounds))
         if found:
             return min(found, key=lambda f: f[:2])[2]
     return None
