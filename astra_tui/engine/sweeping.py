@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -76,13 +76,15 @@ async def _swept(
     counts = tuned.trials, tuned.timed, tuned.gpu_seconds, tuned.gpus
     if not tuned.portfolio.parts and tuned.portfolio.default in (0, len(trials)):
         return SweptCandidate("nothing is better than the source", "", *counts)
-    for found in tuned.portfolio.to_try(0):
-        try:
-            made, summary = await asyncio.to_thread(_joined, evidence.task, space, sources, found)
-        except CannotJoin:  # Of fewer, some can be one.
-            continue
-        return SweptCandidate(summary, record.store.put_source(made), *counts)
-    return SweptCandidate("what is better on some workloads cannot be one source", "", *counts)
+    said: list[str] = []
+    in_turn = joined_in_turn(lab.task, sources, tuned.portfolio, 0, said.append)
+    first = await asyncio.to_thread(next, in_turn, None)
+    for why in said:
+        record.emit(SweepAdvanced(candidate, why))
+    if first is None:
+        return SweptCandidate("what is better cannot be one source", "", *counts)
+    found, made = first
+    return SweptCandidate(_summary(space, sources, found), record.store.put_source(made), *counts)
 
 
 async def tuner_of(
@@ -163,11 +165,10 @@ class _TimesTrials:
         return TrialSource(text, trial.compilation)
 
 
-def _joined(
-    task: KernelTask, space: Space, sources: Sequence[tuple[Mapping[str, int], str]],
-    found: Portfolio,
-) -> tuple[str, str]:  # fmt: skip
-    """The source that a sweep makes, and what it consists of. Raises CannotJoin."""
+def _summary(
+    space: Space, sources: Sequence[tuple[Mapping[str, int], str]], found: Portfolio
+) -> str:
+    """What the source that a sweep makes consists of."""
     own = {d.name: d.own for d in space.dimensions}
 
     def words(trial: int) -> str:
@@ -180,15 +181,26 @@ def _joined(
         f"{words(p.trial)} when {print_expression(p.condition)} ({gains_of(p)})"
         for p in found.parts
     ]
-    summary = "; ".join(
+    return "; ".join(
         [*lines, f"otherwise {words(found.default)}" if lines else words(found.default)]
     )
-    return join(task, sources, found), summary
 
 
-def join(
-    task: KernelTask, sources: Sequence[tuple[Mapping[str, int], str]], found: Portfolio
-) -> str:
-    """The source that a portfolio of some sources makes. Raises CannotJoin."""
-    parts = [Part(p.condition, sources[p.trial][1], gains_of(p)) for p in found.parts]
-    return joined(task, sources[found.default][1], parts)
+def joined_in_turn(
+    task: KernelTask,
+    sources: Sequence[tuple[Mapping[str, int], str]],
+    found: Portfolio,
+    own: int,
+    told: Callable[[str], None],
+) -> Iterator[tuple[Portfolio, str]]:
+    """The source that a portfolio of some sources makes, then with fewer and fewer parts, as in
+    `Portfolio.to_try`. What cannot be one source is left out, and `told` hears why.
+    """
+    for fewer in found.to_try(own):
+        parts = [Part(p.condition, sources[p.trial][1], gains_of(p)) for p in fewer.parts]
+        try:
+            source = joined(task, sources[fewer.default][1], parts)
+        except CannotJoin as error:
+            told(f"{error.message}; trying fewer branches")
+            continue
+        yield fewer, source

@@ -541,6 +541,7 @@ def test_a_guard_behind_a_threshold_of_many_elements_is_reached_near_a_workload(
     The solver has no steps for questions that leave sizes open, as behind divisions of divisions.
     """
     monkeypatch.setattr(closing, "_SOLVER_STEPS", 1)
+    monkeypatch.setattr(closing, "_MANY_STEPS", 1)
     folder = write_quick_task(tmp_path)
     (folder / "tuned.cu").write_text((folder / "tuned.cu").read_text() + IN_TURNS)
     report = checked(folder, compiler, PLAN, PLAN + BEHIND_A_THRESHOLD)
@@ -549,6 +550,25 @@ def test_a_guard_behind_a_threshold_of_many_elements_is_reached_near_a_workload(
         ConditionStatus.REACHED,
         OWN_SIZE_OF + CONDITION_OF + "256x4096, tokens=256, d=4088",
     )
+
+
+@pytest.mark.parametrize("threshold", ["4100000", "2500000"])
+def test_a_guard_behind_a_threshold_that_no_workload_reaches_is_reached(
+    tmp_path: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch, threshold: str
+) -> None:
+    """Of few sizes a solver finds one. Of many it needs none: a workload's size and another that is
+    found launch the kernel, and sizes close to them lead there.
+    """
+    if threshold == "2500000":
+        monkeypatch.setattr(closing.Closing, "_steps_up_to", lambda closing, most: 1)
+    folder = write_quick_task(tmp_path)
+    (folder / "tuned.cu").write_text((folder / "tuned.cu").read_text() + IN_TURNS)
+    plan = BEHIND_A_THRESHOLD.replace("600000", threshold)
+    report = checked(folder, compiler, PLAN, PLAN + plan)
+    assert report.verdict is CheckVerdict.PASSED, report.message
+    (guard,) = [c for c in report.conditions if c.text == "i < d / N" and not c.side]
+    assert guard.status is ConditionStatus.REACHED
+    assert guard.why.startswith(OWN_SIZE_OF + CONDITION_OF)
 
 
 MARKED = """\

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_tui.emulator.device import Emulator
+from astra_tui.engine.sweeping import joined_in_turn
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.tuning.portfolio import (
@@ -169,6 +170,45 @@ def test_a_joined_source_launches_each_part_where_its_condition_holds(
         *_, report = Checker(quick_task, Emulator(), compiler, oracle).check(source, "joined.cu")
     assert isinstance(report, CheckReport)
     assert report.verdict is CheckVerdict.PASSED, report.message
+
+
+def test_sources_whose_kernels_stand_in_a_namespace_are_joined(
+    quick_task: KernelTask, compiler: Compiler
+) -> None:
+    """As FlashInfer's: what differs outside of kernels is found in namespaces, and put there."""
+    text = quick_task.tuned_file.read_text(encoding="utf-8")
+    plan, code = text.split("*/", 1)
+    plan = plan.replace(" silu_and_mul_", " ours::fast::silu_and_mul_")
+    default = f"{plan}*/\nnamespace ours::fast {{{code}\n}}  // namespace ours::fast\n"
+    helper = "template <typename P>\n__device__ P once(const P* at) { return *at; }\n\n"
+    head = "template <typename T, int N>\n__global__"
+    hinted = default.replace(head, helper + head).replace("P g = gate[i];", "P g = once(gate + i);")
+    assert hinted != default
+    condition = Compare(Name("tokens"), (("<=", Integer(64)),))
+    source = joined(quick_task, default, [Part(condition, hinted)])
+    assert source.count("namespace ours::fast {") == 3, "a helper and a kernel more"
+    assert source.count("P once(const P* at)") == 1
+    (few, wide, *_) = plan_of(source).launches()
+    assert few.kernel == "ours::fast::silu_and_mul_vec_2"
+    assert wide.kernel == "ours::fast::silu_and_mul_vec"
+    names = (f"{few.kernel}<float, 4>", f"{wide.kernel}<float, 4>")
+    assert {k.expression for k in compiler.compile(source, names).kernels} == set(names)
+
+
+def test_what_cannot_be_one_source_is_tried_with_fewer_branches(quick_task: KernelTask) -> None:
+    text = quick_task.tuned_file.read_text(encoding="utf-8")
+    few = text.replace("32) * 32, 32), 1024)", "32) * 32, 32), 512)")
+    clashes = text.replace("__fdividef(x, 1.0f", "__fdividef(x, 1.5f")
+    found = portfolio(0, SIZES, {1: gains(1, 9, -1, -1, -1), 2: gains(2, -1, -1, -1, 3)})
+    assert [p.trial for p in found.parts] == [1, 2]
+    said: list[str] = []
+    trials = [({}, text), ({"threads": 512}, few), ({}, clashes)]
+    made = list(joined_in_turn(quick_task, trials, found, 0, said.append))
+    assert [[p.trial for p in fewer.parts] for fewer, _ in made] == [[1]]
+    assert "when" in made[0][1]
+    (why,) = said
+    assert "silu" in why
+    assert "fewer branches" in why
 
 
 def second(task: KernelTask, source: str, **changes: object) -> SecondParent:

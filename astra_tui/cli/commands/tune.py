@@ -127,11 +127,10 @@ class _Tuning:
     async def _carried_out(self, lab: Lab) -> TuneAnswer | None:
         import asyncio
 
-        from astra_tui.engine.sweeping import join
+        from astra_tui.engine.sweeping import joined_in_turn
         from astra_tui.lab.requests import ReadGpu
         from astra_tui.lab.tuning.tuner import OWN
         from astra_tui.playbook import Evidence
-        from astra_tui.playbook.portfolio import CannotJoin
         from astra_tui.playbook.space import space_of
 
         file, text = self.source
@@ -145,12 +144,8 @@ class _Tuning:
             raise UserError("there is nothing to sweep", hint="declare 'tune NAME = VALUE in A, B'")
         sources = await asyncio.to_thread(space.sources)
         tuned, out, timing = await self._swept(lab, space, sources), "", None
-        for found in tuned.portfolio.to_try(OWN):
-            try:
-                made = join(self.task, sources, found)
-            except CannotJoin as error:
-                plain.note(f"{error.message}; with fewer branches")
-                continue
+        in_turn = joined_in_turn(self.task, sources, tuned.portfolio, OWN, told=plain.note)
+        for found, made in in_turn:
             if await self._to_its_end(self._passes(lab, self.out, made)):
                 timing = None if self.cut else await self._timed(lab, made)
                 self.out.write_text(made, encoding="utf-8")

@@ -10,8 +10,9 @@ same on any machine.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -57,12 +58,20 @@ MAX_LARGE_PROBES = 24
 MAX_LARGE_ELEMENTS = 1 << 30
 """Elements of all tensors at such sizes."""
 
+_FEW_FIRST = (1 << 22, 1 << 25, MAX_LARGE_ELEMENTS)
+"""Bounds of elements where sizes are looked for that launch a kernel, one after the other."""
+
+_LARGER = (2.0, 1.5, 1.125, 1.03, 1.0)
+"""How many times as large as was found such a size is made."""
+
 _SOME, _MANY = 1 << 13, 1 << 16
 """Bounds of a size there, of which the solver is asked one after the other."""
 
-_SOLVER_BUDGET = 4_000_000
-_SOLVER_STEPS = 250_000
-"""Steps of the solver: for one source, and for one question. A million take about a second."""
+_SOLVER_BUDGET = 8_000_000
+_SOLVER_STEPS, _MANY_STEPS = 250_000, 1_000_000
+"""Steps of the solver: for one source, for one question, and for one of contiguous tensors whose
+sizes are all open. A million take about half a second.
+"""
 
 _SIZE_STEPS = 20_000
 _MAX_SIZES = 200
@@ -215,20 +224,54 @@ class Closing:
             cases, key=lambda c: self.task.elements(c.dims, c.dtype) or 1 << 40, default=None
         )
 
-    def _large_of(self, kernel: str) -> Case | None:
-        """The smallest workload, in any element type, that launches a kernel which no case does; or
-        the smallest of the other large cases.
+    def _smallest_of(self, cases: Iterable[Case], kernel: str) -> Case | None:
+        """The smallest of some cases that launches a kernel."""
+        found = [c for c in cases if any(r.kernel == kernel for r in self._launched(c))]
+        return min(found, key=lambda c: self.task.elements(c.dims, c.dtype), default=None)
+
+    def _known_to_launch(self, kernel: str) -> Case | None:
+        """A case that launches a kernel: of the suite, a workload in any element type, what a
+        solver finds, or what is checked like workloads, which is no larger than it has to be.
         """
-        every = [
+        workloads = (
             msgspec.structs.replace(case, dtype=dtype)
             for case in workload_cases(self.task)
             for dtype in self.task.dtypes
-        ]
-        for cases in (every, self.large):
-            found = [c for c in cases if any(r.kernel == kernel for r in self._launched(c))]
-            if found:
-                return min(found, key=lambda c: self.task.elements(c.dims, c.dtype))
+        )
+        return (
+            self._base_of(kernel)
+            or self._smallest_of(workloads, kernel)
+            or self._found_to_launch(kernel)
+            or self._smallest_of(self.large, kernel)
+        )
+
+    def _found_to_launch_by(self, kernel: str) -> Case | None:
+        """Sizes of a workload but for one, which a solver finds, that launch a kernel, as behind a
+        threshold of a product of sizes. That one is more than large enough where it may be, so that
+        sizes close by launch the kernel as well.
+        """
+        launches = self._launches(kernel) or ()
+        held = itertools.product(_FEW_FIRST, launches, self.task.workloads, self.task.dims)
+        for most, launch, workload, name in held:
+            facts = [*launch.at_sizes(workload.dims, name), *launch.contiguous()]
+            point = self._point_of(launch, [*facts, *launch.with_elements(most)])
+            if point is None:
+                continue
+            for factor in _LARGER:
+                sizes = {**point["dims"], name: int(factor * point["dims"][name])}
+                case = self._case_at(launch, {**point, "dims": sizes})
+                fits = self.task.elements(sizes, case.dtype) <= MAX_LARGE_ELEMENTS
+                fits = fits and not self.task.violated(sizes, case.dtype)
+                if fits and any(one.kernel == kernel for one in self._launched(case)):
+                    return case
         return None
+
+    def _point_of(self, launch: Launches, facts: list[Any]) -> dict[str, dict[str, int]] | None:
+        """What launches a kernel where more holds."""
+        from astra_tui.lab.conditions.query import solver_of
+
+        plain = launch.plain(self.task, DEVICE_ATTRIBUTES)
+        return launch.solution(solver_of(_MANY_STEPS, [*launch.facts, *plain, *facts]))
 
     def _launched(self, case: Case) -> tuple[ResolvedLaunch, ...]:
         """What a case launches; nothing where the plan refuses or fails."""
@@ -355,6 +398,7 @@ class Closing:
         self._launches = cache(self._launches_of)
         self._queries = cache(self._queries_of)
         self._dead_code = cache(self._dead_code_of)
+        self._found_to_launch = cache(self._found_to_launch_by)
 
     def _launches_of(self, kernel: str) -> list[Launches] | None:
         # The solver is loaded only where something is open.
@@ -419,10 +463,10 @@ class Closing:
         """Tries sizes close to those of a case or workload that launches the kernel, where they are
         too large for a case, as behind a threshold of a portfolio.
         """
-        base = self._base_of(side.kernel) or self._large_of(side.kernel)
+        base = self._known_to_launch(side.kernel)
         if base is None or self._reads_data(side):
             return
-        for dims in self._sizes_nearby(base, MAX_LARGE_ELEMENTS):
+        for dims in (base.dims, *self._sizes_nearby(base, MAX_LARGE_ELEMENTS)):
             is_small = self.task.elements(dims, base.dtype) <= LARGE_ELEMENTS
             if is_small or self.task.violated(dims, base.dtype):
                 continue
@@ -434,17 +478,17 @@ class Closing:
                     return
 
     def _look_beyond(self, side: OpenSide, query: Query, launch: Launches) -> None:
-        """Tries sizes that may lead to a side and are too large for a case.
-
-        Where nothing launches the kernel, sizes of workloads serve to make products plain.
-        """
-        base = self._base_of(side.kernel) or self._large_of(side.kernel)
-        bases = (base,) if base else workload_cases(self.task)
+        """Tries sizes that may lead to a side and are too large for a case."""
+        base = self._known_to_launch(side.kernel)
         most = launch.with_elements(MAX_LARGE_ELEMENTS)
-        held = [[*launch.at_sizes(c.dims, name), *most] for c in bases for name in c.dims]
-        for fixed in (*held, launch.with_sizes(_SOME), launch.with_sizes(_MANY), []):
+        held = [[*launch.at_sizes(base.dims, name), *most] for name in base.dims] if base else []
+        contiguous = [*launch.contiguous(), *launch.with_sizes(_SOME), *most]
+        questions = [(fixed, _SOLVER_STEPS) for fixed in held]
+        questions += [(contiguous, _MANY_STEPS), (launch.with_sizes(_SOME), _SOLVER_STEPS)]
+        questions += [(launch.with_sizes(_MANY), _SOLVER_STEPS), ([], _SOLVER_STEPS)]
+        for fixed, steps in questions:
             facts = [*launch.plain(self.task, DEVICE_ATTRIBUTES), *fixed]
-            point = launch.solution(query.solver(self._some_steps(), facts))
+            point = launch.solution(query.solver(self._steps_up_to(steps), facts))
             if point and self.task.elements(point["dims"], launch.dtype) > LARGE_ELEMENTS:
                 self._tried(side).beyond = _named(point["dims"])
                 if not query.has_data:
@@ -459,7 +503,10 @@ class Closing:
 
     def _some_steps(self) -> int:
         """Steps for one more question; next to none where the budget is spent."""
-        some = min(_SOLVER_STEPS, self.steps)
+        return self._steps_up_to(_SOLVER_STEPS)
+
+    def _steps_up_to(self, most: int) -> int:
+        some = min(most, self.steps)
         self.steps -= some
         return max(some, 1)
 
