@@ -50,6 +50,21 @@ def values(drawn: Fill, seed: int, number: int = 0, count: int = MANY) -> Any:
 
 
 @settings(max_examples=30, deadline=None)
+@given(SEEDS, st.sampled_from(DType), st.integers(0, 2**33), st.integers(0, 40_000), st.data())
+def test_a_range_is_drawn_as_its_places_are(
+    seed: int, dtype: DType, first: int, count: int, data: st.DataObject
+) -> None:
+    """Whatever is computed at once of either."""
+    places = range(first, first + count * (step := data.draw(st.integers(1, 3))), step)
+    drawn = fill(dtype.value, "uniform" if dtype.is_float else "integers", 0.0, 1.0)
+    by_range = drawing.draw(drawn, seed, 1, places)
+    one_by_one = drawing.draw(drawn, seed, 1, np.array(places, np.uint64).reshape(-1, 1))
+    assert by_range.dtype == one_by_one.dtype
+    assert np.array_equal(by_range, one_by_one.reshape(-1))
+    assert one_by_one.shape == (count, 1)
+
+
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, st.floats(-5, 5), st.floats(0.1, 5))
 def test_normal_numbers_have_their_mean_and_deviation(
     seed: int, mean: float, deviation: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 
@@ -13,7 +14,13 @@ from astra_tui.lab.check.constants import cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.evidence import verdict_of
 from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
-from astra_tui.lab.check.paths import SourceCases, many_rows, source_cases, untried_paths
+from astra_tui.lab.check.paths import (
+    PAIR_THREADS,
+    SourceCases,
+    many_rows,
+    source_cases,
+    untried_paths,
+)
 from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import SourceCheck
@@ -21,6 +28,7 @@ from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.untaken import parts_of_plan
 from astra_tui.model.check import (
+    PAIR_AT,
     PLAN_AT,
     CaseOutcome,
     CheckReport,
@@ -170,6 +178,21 @@ def test_a_kernel_of_its_own_for_a_part_of_the_batch_is_compiled(checker: Checke
     assert report.verdict is CheckVerdict.PASSED, report.message
     assert [p.ok for p in report.properties] == [True] * 3
     assert not report.untried_lines
+
+
+def test_inputs_meet_in_pairs_where_few_threads_are_launched(checker: Checker) -> None:
+    """A block of a thousand threads for a row of eight costs as much as one for a long row."""
+    text = checker.task.tuned_file.read_text(encoding="utf-8")
+    wide = re.sub(r"block=min\(max\(.*\), 1024\)", "block=1024", text)
+    suite = build_suite(checker.task, checker.seed)
+
+    def most_rows(text: str) -> int:
+        source = read_source(checker.task, text, "candidate.cu")
+        found = source_cases(checker.task, source, suite, DEVICE_ATTRIBUTES, 1).cases
+        return max(case.dims["tokens"] for case in found if case.name.startswith(PAIR_AT))
+
+    assert most_rows(wide) * 1024 <= PAIR_THREADS
+    assert most_rows(text) * 1024 > PAIR_THREADS
 
 
 def test_added_cases_stay_small(checker: Checker) -> None:

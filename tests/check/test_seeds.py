@@ -253,6 +253,17 @@ def test_sizes_are_drawn_around_one_that_is_given(seed: int, rows: int) -> None:
     assert list(dims) == list(task.dims)
 
 
+def test_sizes_are_drawn_where_a_contract_allows_few() -> None:
+    """Of four heads' widths, and of rotated parts that divide them, each draw finds some."""
+    task = load_task(ROOT / "kernels" / "flashinfer_rope")
+    dtype = task.dtypes[0]
+    allowed = [size for size in range(1, 1025) if task.allows("head_dim", size, dtype)]
+    assert allowed == [64, 128, 256, 512]
+    assert task.allows("nnz", 5, dtype)
+    found = [draw_dims(task, dtype, 1 << 13, Random(seed)) for seed in range(40)]
+    assert all(dims is not None and not task.violated(dims, dtype) for dims in found)
+
+
 @given(st.integers(0, 1 << 20), st.integers(0, 1 << 32))
 def test_a_size_is_drawn_up_to_the_largest_even_where_that_is_none(most: int, seed: int) -> None:
     assert min(most, 1) <= draw_size(most, Random(seed)) <= most
