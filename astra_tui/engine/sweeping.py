@@ -77,7 +77,7 @@ async def _swept(
     if not tuned.portfolio.parts and tuned.portfolio.default in (0, len(trials)):
         return SweptCandidate("nothing is better than the source", "", *counts)
     said: list[str] = []
-    in_turn = joined_in_turn(lab.task, sources, tuned.portfolio, 0, said.append)
+    in_turn = joined_in_turn(evidence.task, sources, tuned.portfolio, 0, said.append)
     first = await asyncio.to_thread(next, in_turn, None)
     for why in said:
         record.emit(SweepAdvanced(candidate, why))
