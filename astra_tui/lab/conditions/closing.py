@@ -77,6 +77,10 @@ _SIZE_STEPS = 20_000
 _MAX_SIZES = 200
 """Steps of a question about one size, some 20 ms, and how many are asked for one source."""
 
+_HELD_STEPS = 125_000
+_MAX_HELD = 200
+"""The same with all sizes of a workload but one held, of which some 60,000 are used."""
+
 _MODELS = 3
 _MAX_NUMBERS = 6
 _STEPS = (-1, 1, -2, 2, -8, 8, -16, 16, -64, 64, -128, 128)
@@ -126,6 +130,8 @@ class Closing:
     """How often each was asked."""
     asked: int = 0
     """Sizes that the solver was asked about."""
+    asked_held: int = 0
+    """Questions that were asked with all sizes but one held."""
     found: list[Case] = field(default_factory=list)
     """The cases that took open sides."""
     elements: int = MAX_PROBED
@@ -251,8 +257,9 @@ class Closing:
         sizes close by launch the kernel as well.
         """
         launches = self._launches(kernel) or ()
-        held = itertools.product(_FEW_FIRST, launches, self.task.workloads, self.task.dims)
-        for most, launch, workload, name in held:
+        every = itertools.product(_FEW_FIRST, launches, self.task.workloads, self.task.dims)
+        for most, launch, workload, name in itertools.islice(every, _MAX_HELD - self.asked_held):
+            self.asked_held += 1
             facts = [*launch.at_sizes(workload.dims, name), *launch.contiguous()]
             point = self._point_of(launch, [*facts, *launch.with_elements(most)])
             if point is None:
@@ -271,7 +278,7 @@ class Closing:
         from astra_tui.lab.conditions.query import solver_of
 
         plain = launch.plain(self.task, DEVICE_ATTRIBUTES)
-        return launch.solution(solver_of(_MANY_STEPS, [*launch.facts, *plain, *facts]))
+        return launch.solution(solver_of(_HELD_STEPS, [*launch.facts, *plain, *facts]))
 
     def _launched(self, case: Case) -> tuple[ResolvedLaunch, ...]:
         """What a case launches; nothing where the plan refuses or fails."""
