@@ -58,6 +58,14 @@ def run(installed: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedPr
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def test_no_package_of_others_is_tracked() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout: what git tracks is not known")
+    command = ["git", "ls-files", "*.whl", "*.so", "*.a", "*.zip", "*.tar*", "*.xz"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert listed.stdout == ""
+
+
 def test_the_wheel_carries_kernels_sessions_and_the_type_marker(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
