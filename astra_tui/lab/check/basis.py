@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from astra_tui.emulator.device import Emulator
+from astra_tui.lab.check.beyond import far_cases, many_rows, wide_cases
 from astra_tui.lab.check.combinations import random_of
 from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
@@ -18,14 +19,7 @@ from astra_tui.lab.check.inputs import DrawnInputs, Inputs
 from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.paths import (
-    SourceCases,
-    far_cases,
-    many_rows,
-    source_cases,
-    what_decides,
-    wide_cases,
-)
+from astra_tui.lab.check.paths import SourceCases, source_cases, what_decides
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.model.check import Case, FakeResult, OutputError
@@ -69,7 +63,7 @@ class Basis:
         self._baseline_wrong: dict[tuple[str, str], str] = {}
         """By case and output, what is wrong with the baseline's."""
         self._of_source: tuple[object, SourceCases] | None = None
-        self._beyond: tuple[str, tuple[tuple[Case, bool], ...]] | None = None
+        self._beyond: tuple[object, tuple[tuple[Case, bool], ...]] | None = None
         self._proof: tuple[tuple[Case, ...], tuple[FakeResult, ...]] | None = None
 
     def cases_of(self, source: Source, suite: tuple[Case, ...]) -> SourceCases:
@@ -80,15 +74,16 @@ class Basis:
             self._of_source = key, source_cases(self.task, source, suite, attributes, self.seed)
         return self._of_source[1]
 
-    def beyond(self, source: Source) -> tuple[tuple[Case, bool], ...]:
+    def beyond(self, source: Source, suite: tuple[Case, ...]) -> tuple[tuple[Case, bool], ...]:
         """Cases beyond workloads and small cases, and whether each is too large for a case: many
         rows on all kinds of inputs, and far sizes. What is too large is looked at in part on the
         emulator; on a GPU it runs like a workload, and wide rows do as well.
         """
-        if self._beyond is None or self._beyond[0] != source.text:
+        key = source.text, suite
+        if self._beyond is None or self._beyond[0] != key:
             parts = self.task, source, self.device.attributes, self.seed
-            far = far_cases(*parts)
             on_gpu = not isinstance(self.device, Emulator)
+            far = far_cases(*parts, None if on_gpu else self.cases_of(source, suite).of_paths)
             many = many_rows(*parts, every_value=on_gpu)
             found = (*((case, False) for case in many), *far)
             if on_gpu:
@@ -97,7 +92,7 @@ class Basis:
                 whole = [case for case, large in far if large and not case.offsets]
                 drawn = random_of(self.seed, self.task, source.text).sample(whole, bool(whole))
                 found = (*small, *((case, True) for case in (*wide_cases(*parts), *drawn)))
-            self._beyond = source.text, found
+            self._beyond = key, found
         return self._beyond[1]
 
     def _is_judged(self, case: Case) -> bool:

@@ -26,11 +26,11 @@ from astra_tui.emulator.ptx.module import PtxError
 from astra_tui.emulator.stores import first_missing
 from astra_tui.emulator.tiles import Sample
 from astra_tui.emulator.whole import GridSkeleton, Sampled, Wanted, WholePlan
+from astra_tui.lab.check.beyond import MAX_BYTES, far_remedy
 from astra_tui.lab.check.binding import bind_launch
 from astra_tui.lab.check.execution import Source, accepts_of
 from astra_tui.lab.check.inputs import DrawnInputs, Inputs, draw_elements, drawer_of, scalars_of
 from astra_tui.lab.check.layout import PADDING_BYTE, TensorLayout, layouts_of
-from astra_tui.lab.check.paths import far_remedy
 from astra_tui.model.bit_patterns import raw_dtype
 from astra_tui.model.check import FAR, Case, CaseOutcome, FullSizeResult, OutputError, OutputShare
 from astra_tui.model.compilation import Compilation
@@ -49,11 +49,8 @@ FAR_BUDGET = 600_000
 RUN_BUDGET = 300_000
 """Steps of the blocks of one workload that run in full."""
 
-PART_BUDGET = 40_000
-"""The same where no skeleton says what blocks do: about a second."""
-
-MAX_BYTES = 1 << 38
-"""Bytes of all buffers of a workload, for which tables of pages are kept."""
+PART_BUDGET, ROW_BUDGET = 40_000, 15_000
+"""The same where no skeleton says what blocks do, about a second, and where that is a lone row."""
 
 MAX_PIECES = 1 << 29
 """Stored pieces of all writable buffers, one byte each, where the skeleton of a grid runs."""
@@ -189,7 +186,7 @@ class FullSize:
         """Runs it; what is wrong, or what could not be established, is in the result."""
         why = self._too_large(resolved)
         if why:
-            return self._inconclusive(why)
+            return self._reduced(why) if self.in_part else self._inconclusive(why)
         try:
             self.plan = self._plan(resolved, self.compilation, _ROOTS)
             self.took_sides = [] if self.in_part else self._conditions(resolved)
@@ -543,7 +540,8 @@ class FullSize:
         return grid
 
     def _run_blocks(self, chosen: list[set[int]]) -> Sampled:
-        budget = PART_BUDGET if self.in_part else RUN_BUDGET
+        of_part = PART_BUDGET if self.rows > 1 else ROW_BUDGET
+        budget = of_part if self.in_part else RUN_BUDGET
         sampled, _ = self.plan.run(_ordered(chosen), budget)
         run = sum(map(len, chosen))
         self.result = msgspec.structs.replace(self.result, blocks_run=run)

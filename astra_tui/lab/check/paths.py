@@ -51,10 +51,9 @@ from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import MAX_KERNELS, workload_cases
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, MAX_ELEMENTS
 from astra_tui.lab.conditions.untaken import PlanPart, Untaken, parts_of_plan, untaken_parts
-from astra_tui.model.check import FAR, MANY_ROWS, NEAR, PAIR_AT, PATH_OF, WIDE, Case
+from astra_tui.model.check import NEAR, PAIR_AT, PATH_OF, Case
 from astra_tui.model.dtypes import DType
-from astra_tui.model.launch import PlanError, Refused, ResolvedPlan, print_expression
-from astra_tui.model.launch.expression import Binary, Expression
+from astra_tui.model.launch import PlanError, Refused, ResolvedPlan
 from astra_tui.model.task import KernelTask, Workload
 
 FEW_ROWS = 64
@@ -78,14 +77,9 @@ DRAWN_SIZES = 6
 SEVERAL = 8
 """Rows among which a lone number stands in enough places of its row."""
 
-MAX_WIDE_ELEMENTS = 1 << 29
-"""Elements of the largest tensor of a case of wide rows, all of which a GPU judges."""
-
 WIDE_SIZE = 1 << 11
 """The largest listed size of a dimension along which rows may be beyond 2**16 elements."""
 
-_VARIED_ELEMENTS = 1 << 18
-_MAX_WIDTHS = 24
 MAX_BOUNDARY_SIZES = 4
 """Sizes of a dimension at which a plan changes its mind, that are tried on every path."""
 
@@ -123,6 +117,8 @@ class SourceCases:
     """The paths of workloads that no case of the suite takes."""
     untaken: tuple[Untaken, ...] = ()
     """The parts of the plan that solely a case made for it takes, or none."""
+    of_paths: tuple[Case, ...] = ()
+    """For each path that small cases take, one of them."""
 
     @property
     def large(self) -> tuple[tuple[Case, bool], ...]:
@@ -168,7 +164,7 @@ def source_cases(
     workloads = workload_cases(task)
     found: dict[str, Case] = {}
     untaken: list[Untaken] = []
-    finder = _Finder(task, source, attributes)
+    finder = Finder(task, source, attributes)
     for dtype in task.dtypes:
         of_type = [c for c in (*cases, *of_workloads) if c.dtype is dtype]
         near = list(_near_constants(finder, dtype, of_type, seed))
@@ -189,6 +185,7 @@ def source_cases(
             *_pairs(finder, dtype, by_way, seed),
             *_beyond_turning(finder, dtype, by_way, of_type, seed),
             *_beyond_16_bits(finder, dtype, of_type, seed),
+            *_far_apart(finder, dtype, by_way, seed),
             *_near_data(finder, dtype, by_way, of_type, seed),
         ):
             found.setdefault(case.id, case)
@@ -199,10 +196,15 @@ def source_cases(
         for dtype in task.dtypes:
             left = finder.untaken([c for c in (*every, *own) if c.dtype is dtype], (), dtype)
             untaken += (u for u in left if (u.dtype, u.part) not in told)
-    return SourceCases((*own, *of_workloads), untried, tuple(untaken))
+    of_paths: dict[Path, Case] = {}
+    for case in (*cases, *own):
+        if not case.outside_contract and 0 not in case.dims.values():
+            of_paths.setdefault(finder.path(case), case)
+    of_paths.pop(frozenset(), None)
+    return SourceCases((*own, *of_workloads), untried, tuple(untaken), tuple(of_paths.values()))
 
 
-def _compilable(finder: _Finder, cases: tuple[Case, ...], own: Iterable[Case]) -> Iterator[Case]:
+def _compilable(finder: Finder, cases: tuple[Case, ...], own: Iterable[Case]) -> Iterator[Case]:
     """As many of a source's own cases as need no more kernels than are compiled at once."""
     if not any(len(launch.template_args) > 1 for launch in finder.source.plan.launches()):
         yield from own
@@ -215,7 +217,7 @@ def _compilable(finder: _Finder, cases: tuple[Case, ...], own: Iterable[Case]) -
             yield case
 
 
-def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> Iterator[Case]:
+def _near_constants(finder: Finder, dtype: DType, cases: list[Case], seed: int) -> Iterator[Case]:
     """Cases of ordinary values at the sizes where the source, or its plan, may change its mind."""
     task, source = finder.task, finder.source
     typical = next(c for c in cases if c.name == "typical")
@@ -260,11 +262,11 @@ def _near_constants(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
                         finder, drawn, path_at(size), named, seed, dtype
                     )
             if dims is not None and not task.violated(dims, dtype):
-                yield _case_of(named, _WHY_COMPARED, dtype, dims, seed)
+                yield case_of(named, _WHY_COMPARED, dtype, dims, seed)
 
 
 def _on_the_typical_path(
-    finder: _Finder,
+    finder: Finder,
     drawn: Callable[[], dict[str, int] | None],
     path: Path,
     name: str,
@@ -275,7 +277,7 @@ def _on_the_typical_path(
     for _ in range(DRAWN_SIZES):
         dims = drawn()
         if dims is not None and not finder.task.violated(dims, dtype):
-            case = _case_of(f"{name}, as typical", _WHY_COMPARED, dtype, dims, seed)
+            case = case_of(f"{name}, as typical", _WHY_COMPARED, dtype, dims, seed)
             if finder.path(case) == path:
                 yield case
                 return
@@ -292,7 +294,7 @@ def _some(sizes: list[int], tried: set[int], most: int, random: Random) -> list[
 
 
 def _beyond_turning(
-    finder: _Finder, dtype: DType, by_way: SizesByWay, cases: list[Case], seed: int
+    finder: Finder, dtype: DType, by_way: SizesByWay, cases: list[Case], seed: int
 ) -> Iterator[Case]:
     """On each way, sizes just beyond those at which the plan changes its mind.
 
@@ -310,14 +312,14 @@ def _beyond_turning(
                 if beyond is None or _effort(task, {**dims, name: beyond}, dtype) > MAX_ELEMENTS:
                     continue
                 at = {**dims, name: beyond}
-                case = _case_of(f"{NEAR}{_sizes_in_words(at)}", _WHY_NEAR, dtype, at, seed)
+                case = case_of(f"{NEAR}{_sizes_in_words(at)}", _WHY_NEAR, dtype, at, seed)
                 found = finder.on_way(case, way)
                 if found is not None:
                     yield found
                     break
 
 
-def _beyond_16_bits(finder: _Finder, dtype: DType, cases: list[Case], seed: int) -> Iterator[Case]:
+def _beyond_16_bits(finder: Finder, dtype: DType, cases: list[Case], seed: int) -> Iterator[Case]:
     """One row beyond 2**16 elements, where the plan launches something for that: indices and counts
     of 16 bits end there, and what is computed of a size can differ without any condition.
     """
@@ -333,9 +335,34 @@ def _beyond_16_bits(finder: _Finder, dtype: DType, cases: list[Case], seed: int)
         at = {**typical, **({task.rows: 1} if task.rows else {}), name: wanted}
         size = nearest_size(task, dtype, at, name, 1)
         if size is not None and task.elements({**at, name: size}, dtype) <= LARGE_ELEMENTS:
-            case = _case_of(f"{NEAR}{name}={size}", _WHY_FAR, dtype, {**at, name: size}, seed)
+            case = case_of(f"{NEAR}{name}={size}", WHY_FAR, dtype, {**at, name: size}, seed)
             if finder.path(case):
                 yield case
+
+
+def _far_apart(finder: Finder, dtype: DType, by_way: SizesByWay, seed: int) -> Iterator[Case]:
+    """On each way few rows that lie more than 2**16 packs of 16 bytes apart, where that stays on
+    it: a distance that vectors can cross, or else one that they cannot.
+    """
+    task = finder.task
+    strided = [a.name for a in task.tensors if a.strided]
+    if not strided:
+        return
+    random = random_of(seed, task, dtype.value, "far apart")
+    distance = _FAR_APART // dtype.size + 64 * random.randint(1, _16_BITS >> 9)
+    for way, sizes in by_way.items():
+        several = [dims for dims in sizes if dims.get(task.rows, 0) > 1]
+        if not several:
+            continue
+        dims = min(several, key=lambda d: _effort(task, d, dtype))
+        for padding in (distance, distance + 1):
+            name = f"rows {padding} elements apart at {'x'.join(map(str, dims.values()))}"
+            case = case_of(name, WHY_FAR, dtype, dims, seed)
+            padded = msgspec.structs.replace(case, row_padding=dict.fromkeys(strided, padding))
+            found = finder.on_way(padded, way)
+            if found is not None:
+                yield found
+                break
 
 
 def _sizes_in_words(dims: Mapping[str, int]) -> str:
@@ -343,7 +370,7 @@ def _sizes_in_words(dims: Mapping[str, int]) -> str:
 
 
 def _near_data(
-    finder: _Finder, dtype: DType, by_way: SizesByWay, cases: list[Case], seed: int
+    finder: Finder, dtype: DType, by_way: SizesByWay, cases: list[Case], seed: int
 ) -> Iterator[Case]:
     """Cases of each way whose inputs hold the numbers that the source may compare data with.
 
@@ -376,13 +403,13 @@ def _near_data(
         at_once += [(level, scalar, longer) for level in lone for scalar in scalars[:2]]
         for *combined, dims in at_once:
             name = f"{'x'.join(map(str, dims.values()))}: {words_of(combined)}"
-            case = combine(_case_of(name, _WHY_DATA, dtype, dims, seed), combined)
+            case = combine(case_of(name, _WHY_DATA, dtype, dims, seed), combined)
             found = finder.on_way(case, way)
             if found is not None:
                 yield found
 
 
-def _longest_rows(finder: _Finder, dtype: DType, cases: list[Case]) -> dict[Way, dict[str, int]]:
+def _longest_rows(finder: Finder, dtype: DType, cases: list[Case]) -> dict[Way, dict[str, int]]:
     """Of each way the sizes, among those of the cases, with the longest row of an input, but where
     there are such with several rows.
     """
@@ -400,7 +427,7 @@ def _longest_rows(finder: _Finder, dtype: DType, cases: list[Case]) -> dict[Way,
     return found
 
 
-def _pairs(finder: _Finder, dtype: DType, by_way: SizesByWay, seed: int) -> list[Case]:
+def _pairs(finder: Finder, dtype: DType, by_way: SizesByWay, seed: int) -> list[Case]:
     """The covering arrays of all ways; where they are too many, the first rows of each, with one
     whose rows lie apart before the others.
     """
@@ -418,7 +445,7 @@ def _one_apart_first(cases: list[Case]) -> list[Case]:
 
 
 def _sizes_by_way(
-    finder: _Finder, dtype: DType, cases: list[Case], own: list[Case], seed: int
+    finder: Finder, dtype: DType, cases: list[Case], own: list[Case], seed: int
 ) -> SizesByWay:
     """Small sizes that take each way, with aligned bases or with shifted ones: those of some cases,
     of the source's own ones whichever there are, and drawn ones.
@@ -457,7 +484,7 @@ def _sizes_by_way(
 
 
 def _drawn_for_choices(
-    finder: _Finder, dtype: DType, case: Case, rows: set[int], random: Random
+    finder: Finder, dtype: DType, case: Case, rows: set[int], random: Random
 ) -> Iterator[dict[str, int]]:
     """Many small sizes, with few rows and with those at which the plan changes its mind."""
     task = finder.task
@@ -473,7 +500,7 @@ def _drawn_for_choices(
 
 
 def _chosen_sizes(
-    finder: _Finder, dtype: DType, sizes: list[dict[str, int]], random: Random
+    finder: Finder, dtype: DType, sizes: list[dict[str, int]], random: Random
 ) -> list[dict[str, int]]:
     """The smallest, two drawn small ones, the one with most rows, and the widest of small ones."""
     task = finder.task
@@ -496,7 +523,7 @@ def _effort(task: KernelTask, dims: dict[str, int], dtype: DType) -> int:
 
 
 def _covering_array(
-    finder: _Finder, dtype: DType, way: Way, sizes: list[dict[str, int]], seed: int
+    finder: Finder, dtype: DType, way: Way, sizes: list[dict[str, int]], seed: int
 ) -> list[Case]:
     task = finder.task
     # Not from the way: it has lines in it, which shift while the cases should stay.
@@ -521,7 +548,7 @@ def _covering_array(
     for index in cover_pairs([factors[k] for k in order]):
         dims, chosen = combined[order[index]]
         name = f"{PAIR_AT}{'x'.join(map(str, dims.values()))}: {words_of(chosen)}"
-        found.append(combine(_case_of(name, _WHY_PAIRS, dtype, dims, seed), chosen))
+        found.append(combine(case_of(name, WHY_PAIRS, dtype, dims, seed), chosen))
     return found
 
 
@@ -536,14 +563,13 @@ def _layout_factors(task: KernelTask, case: Case) -> Iterator[Hashable]:
 
 _WHY_COMPARED = "a size that this source compares with"
 _WHY_NEAR = "at, or next to, a size that this source compares with"
-_LARGEST_INT, _16_BITS = (1 << 31) - 1, 1 << 16
-_WHY_FAR = "beyond every listed size: numbers of 16 or 32 bits end here"
-_WHY_WIDE = "rows wider than listed, as many as a workload has"
+_16_BITS, _FAR_APART = 1 << 16, 1 << 20
+WHY_FAR = "beyond every listed size: numbers of 16 or 32 bits end here"
 _WHY_DATA = "inputs hold numbers that this source may compare them with"
-_WHY_PAIRS = "on each path of this source, every two of size, layout, values and scalars meet"
+WHY_PAIRS = "on each path of this source, every two of size, layout, values and scalars meet"
 
 
-def _case_of(name: str, why: str, dtype: DType, dims: dict[str, int], seed: int) -> Case:
+def case_of(name: str, why: str, dtype: DType, dims: dict[str, int], seed: int) -> Case:
     return Case(name, why, dtype, dims, seed=seed_of_case(seed, dtype, name))
 
 
@@ -551,7 +577,7 @@ def untried_paths(
     task: KernelTask, source: Source, cases: tuple[Case, ...], attributes: Mapping[str, int]
 ) -> tuple[UntriedPath, ...]:
     """The workloads whose path no case takes, each path once."""
-    finder = _Finder(task, source, attributes)
+    finder = Finder(task, source, attributes)
     tried = {launch for case in cases for launch in finder.path(case)}
     found = []
     for workload in task.workloads:
@@ -565,158 +591,7 @@ def untried_paths(
     return tuple(found)
 
 
-def many_rows(
-    task: KernelTask,
-    source: Source,
-    attributes: Mapping[str, int],
-    seed: int,
-    *,
-    every_value: bool = False,
-) -> tuple[Case, ...]:
-    """Workloads' rows, of little width, on layouts, values and scalars of every kind.
-
-    A few for each path that workloads take: those with most rows come first. With `every_value`
-    each choice of values, those of the task's own cases too, meets aligned bases and shifted ones.
-    """
-    if not task.rows:
-        return ()
-    finder = _Finder(task, source, attributes)
-    seen: set[Path] = set()
-    found = []
-    for workload in sorted(task.workloads, key=lambda w: -w.dims[task.rows]):
-        own, dtype = dict(workload.dims), workload.dtype
-        narrow = finder.narrow(own, dtype, seen)
-        if narrow is None:
-            continue
-        usual = Case("", "", dtype, narrow)
-        path = finder.path(usual)
-
-        def stays(levels: Levels, usual: Case = usual, path: Path = path) -> bool:
-            return finder.path(combine(usual, levels)) == path
-
-        for levels in _varied(task, dtype, seed, stays if every_value else None):
-            dims = narrow
-            if every_value and not stays(levels):  # That path may be had at less width.
-                dims = finder.narrow(own, dtype, set(), levels) or narrow
-            name = f"{MANY_ROWS}{'x'.join(map(str, dims.values()))}: {words_of(levels)}"
-            found.append(combine(_case_of(name, _WHY_PAIRS, dtype, dims, seed), levels))
-    return tuple(found)
-
-
-def _varied(
-    task: KernelTask, dtype: DType, seed: int, stays: Callable[[Levels], bool] | None
-) -> Iterator[Levels]:
-    """Every kind of values, each with another base, distance of rows and scalar.
-
-    With `stays`, which says whether levels leave the path that the sizes are for, all values of
-    each kind: on aligned bases, with rows that stay on the path where there are such, and on
-    shifted bases.
-    """
-    random = random_of(seed, task, dtype.value, "many rows")
-    bases, rows = offset_levels(task, random), row_levels(task, random)
-    scalars = scalar_levels(task, random)
-    kinds = value_levels(task, dtype)
-    if stays is not None:
-        own = (Level(c.name, values=c.values) for c in task.cases if c.values)
-        kinds = tuple((level,) for level in (*itertools.chain.from_iterable(kinds), *own))
-    for kind in kinds:
-        value = random.choice(kind)
-        if stays is None:
-            base = random.choice(bases if value.words else bases[1:])
-            yield base, random.choice(rows), value, random.choice(scalars)
-            continue
-        scalar = random.choice(scalars)
-        aligned = [(bases[0], row, value, scalar) for row in random.sample(rows, len(rows))]
-        yield next(filter(stays, aligned), aligned[0])
-        yield random.choice(bases[1:]), random.choice(rows), value, random.choice(scalars)
-
-
-def far_cases(
-    task: KernelTask, source: Source, attributes: Mapping[str, int], seed: int
-) -> tuple[tuple[Case, bool], ...]:
-    """Sizes far beyond the listed ones for each path of a workload that can be launched there.
-
-    Beyond 2**16 rows of little width, and an output of more than 2**32 elements. The latter has a
-    True with it: it is looked at in part.
-    """
-    if not task.rows:
-        return ()
-    finder = _Finder(task, source, attributes)
-    random = random_of(seed, task, "far")
-    shift = offset_levels(task, random)[1]
-    paths: tuple[set[Path], set[Path]] = set(), set()
-    found = []
-    for workload in task.workloads:
-        of_row = max(
-            math.prod(task.shape_of(a, {**workload.dims, task.rows: 1}, workload.dtype))
-            for a in task.outputs
-        )
-        more = random.randint(1, 64)
-        for in_part, rows in ((False, (1 << 16) + more), (True, (1 << 32) // of_row + more)):
-            wide = {**workload.dims, task.rows: rows}
-            for level in (DEFAULT_LEVEL, shift):
-                seen = paths[in_part]
-                dims = wide if in_part else finder.narrow(wide, workload.dtype, seen, (level,))
-                if dims is None or task.violated(dims, workload.dtype):
-                    continue
-                name = f"{FAR}{'x'.join(map(str, dims.values()))}"
-                name += f": {level.words}" if level.words else ""
-                case = combine(_case_of(name, _WHY_FAR, workload.dtype, dims, seed), (level,))
-                path = finder.path(case)
-                if path and (not in_part or path not in seen):
-                    seen.add(path)
-                    found.append((case, in_part))
-    return tuple(found)
-
-
-def wide_cases(
-    task: KernelTask, source: Source, attributes: Mapping[str, int], seed: int
-) -> tuple[Case, ...]:
-    """Rows some times as wide as each path's widest workload has, and no fewer of them."""
-    if not task.rows:
-        return ()
-    finder = _Finder(task, source, attributes)
-    random = random_of(seed, task, "wide")
-    seen: set[Path] = set()
-    found = []
-    for workload in sorted(task.workloads, key=lambda w: -task.elements(w.dims, w.dtype)):
-        own = Case(workload.name, "", workload.dtype, dict(workload.dims))
-        path = finder.path(own)
-        factor = random.randint(2, 4)
-        others = {n: factor * size for n, size in own.dims.items() if n != task.rows}
-        dims = {**own.dims, **others}
-        if not path or path in seen or task.violated(dims, own.dtype):
-            continue
-        name = f"{WIDE}{'x'.join(map(str, dims.values()))}"
-        case = _case_of(name, _WHY_WIDE, own.dtype, dims, seed)
-        if task.elements(dims, own.dtype) <= MAX_WIDE_ELEMENTS and finder.path(case) == path:
-            seen.add(path)
-            found.append(case)
-    return tuple(found)
-
-
-def far_remedy(task: KernelTask, case: Case) -> str:
-    """What a task may say of a kernel whose 32 bits end at a far size; "" where they do not."""
-    elements = {
-        " * ".join(map(_factor, a.shape)): math.prod(task.shape_of(a, case.dims, case.dtype))
-        for a in task.tensors
-    }
-    product = max(elements, key=elements.__getitem__, default="")
-    if FAR not in case.name or elements.get(product, 0) <= _LARGEST_INT:
-        return ""
-    return (
-        f"; if its indices are meant to have 32 bits, say so in task.toml: "
-        f'accepts = [..., "{product} <= {_LARGEST_INT}"]'
-    )
-
-
-def _factor(size: Expression) -> str:
-    text = print_expression(size)
-    is_sum = isinstance(size, Binary) and size.operator != "*"
-    return f"({text})" if is_sum else text
-
-
-class _Finder:
+class Finder:
     def __init__(self, task: KernelTask, source: Source, attributes: Mapping[str, int]):
         self.task = task
         self.source = source
@@ -832,31 +707,6 @@ class _Finder:
                 is_small = self.task.elements(dims, own.dtype) <= LARGE_ELEMENTS
                 if is_small and not self.task.violated(dims, own.dtype):
                     yield dims
-
-    def narrow(
-        self, dims: dict[str, int], dtype: DType, seen: set[Path], levels: Levels = ()
-    ) -> dict[str, int] | None:
-        """Sizes of as many rows and little width that take the same path, which is noted.
-
-        None where the path is in `seen` already, or nothing is launched.
-        """
-        task = self.task
-        path = self.path(combine(Case("", "", dtype, dims), levels))
-        if not path or path in seen:
-            return None
-        seen.add(path)
-        others = [name for name in dims if name != task.rows]
-        sizes = [{dims[n], *(s for s in task.dims[n].sizes if 0 < s < dims[n])} for n in others]
-        every = [
-            {**dims, **dict(zip(others, chosen, strict=True))}
-            for chosen in itertools.product(*sizes)
-        ]
-        every = [d for d in every if not task.violated(d, dtype)]
-        every.sort(key=lambda d: abs(task.elements(d, dtype) - _VARIED_ELEMENTS))
-        for tried in every[:_MAX_WIDTHS]:
-            if self.path(combine(Case("", "", dtype, tried), levels)) == path:
-                return tried
-        return dims
 
     def _named(self, name: str, size: int) -> list[int]:
         smaller = {s for s in self.task.dims[name].sizes if 0 < s < size}

@@ -101,6 +101,6 @@ class Checker(Basis):
         """The kernels that a check of the whole suite needs, as C++ names. Raises PlanError."""
         suite = build_suite(self.task, self.seed)
         own = self.cases_of(source, suite)
-        beyond = (case for case, _ in (*self.beyond(source), *own.large))
+        beyond = (case for case, _ in (*self.beyond(source, suite), *own.large))
         cases = (*suite, *own.cases, *workload_cases(self.task), *beyond)
         return kernels_to_compile(self.task, source, cases, self.device.attributes)

@@ -198,6 +198,11 @@ class SourceCheck:
     def _own(self) -> SourceCases:
         return self.basis.cases_of(self.source, self.suite)
 
+    @property
+    def _outsized(self) -> tuple[tuple[Case, bool], ...]:
+        """What is too large for a case, or has many rows, and whether it is looked at in part."""
+        return *self.basis.beyond(self.source, self.suite), *self._own.large
+
     def _compile(
         self, tried: tuple[Case, ...], whole_suite: bool
     ) -> tuple[tuple[str, ...], Compilation]:
@@ -205,7 +210,7 @@ class SourceCheck:
         split = (p for c in self.suite if _has_properties(c) for p in split_cases(self.task, c))
         workloads: tuple[Case, ...] = ()
         if whole_suite:
-            beyond = (case for case, _ in (*self.basis.beyond(self.source), *self._own.large))
+            beyond = (case for case, _ in self._outsized)
             workloads = (*workload_cases(self.task), *beyond)
         cases = (*tried, *split, *workloads)
         attributes = self.basis.device.attributes
@@ -397,7 +402,7 @@ class SourceCheck:
         if isinstance(self.basis.device, Emulator):
             return
         made = ((case, True) for case, _ in self._own.large)
-        for case, is_large in (*self.basis.beyond(self.source), *made):
+        for case, is_large in (*self.basis.beyond(self.source, self.suite), *made):
             if self.seen.has_failed:
                 return
             result: CaseResult | None
@@ -440,7 +445,7 @@ class SourceCheck:
                     yield self._one_at_full_size(compilation, basis.device, case, resolved)
             except PlanError as error:
                 yield FullSizeResult(case.name, CaseOutcome.PLAN_ERROR, error.describe())
-        for case, in_part in (*basis.beyond(self.source), *self._own.large):
+        for case, in_part in self._outsized:
             try:
                 resolved = self._resolve(case, Inputs({}, scalars_of(self.task, case)))
                 if isinstance(resolved, ResolvedPlan):
