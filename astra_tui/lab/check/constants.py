@@ -110,7 +110,7 @@ def _sizes_of_turns(
     compared: tuple[tuple[Expression, Expression], ...],
 ) -> set[int]:
     scalars = scalars_of(task, case)
-    needs_layouts = _calls_stride(source)
+    needs_layouts = reads_strides(source)
 
     @cache
     def signs(size: int) -> tuple[int | None, ...]:
@@ -264,8 +264,15 @@ def _compared(source: Source) -> Iterator[tuple[Expression, Expression]]:
                 yield from ((args[0], other) for other in args[1:])
 
 
-def _calls_stride(source: Source) -> bool:
+def reads_strides(source: Source) -> bool:
+    """Whether the plan asks how far rows lie apart."""
     return any(isinstance(e, Call) and e.function == "stride" for e in _expressions(source))
+
+
+def has_several_alignments(source: Source) -> bool:
+    """Whether the plan asks for more than one alignment."""
+    calls = (e for e in _expressions(source) if isinstance(e, Call) and e.function == "aligned")
+    return len({call.args[1] for call in calls}) > 1
 
 
 def _expressions(source: Source) -> Iterator[Expression]:

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from random import Random
 
 import msgspec
@@ -19,6 +19,8 @@ import msgspec
 from astra_tui.lab.check.combinations import (
     DEFAULT_LEVEL,
     ELEMENTS_OF_ROW,
+    PADDINGS,
+    SHIFTS,
     Level,
     among_ordinary,
     combine,
@@ -43,8 +45,10 @@ from astra_tui.lab.check.constants import (
     boundary_sizes,
     compared_constants,
     compared_numbers,
+    has_several_alignments,
     large_constants,
     quotient_sizes,
+    reads_strides,
 )
 from astra_tui.lab.check.execution import Source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
@@ -659,9 +663,9 @@ class Finder:
         return part.place.line in lines if part.choice is None else part.choice in choices
 
     def ways(self, dims: dict[str, int], dtype: DType) -> Iterable[Way]:
-        """The ways of some sizes, with aligned bases and with shifted ones."""
-        aligned = Case("", "", dtype, dims)
-        return dict.fromkeys((self.way(aligned), self.way(self._shifted(aligned))))
+        """The ways of some sizes, on each layout that the plan may tell apart."""
+        case = Case("", "", dtype, dims)
+        return dict.fromkeys(self.way(combine(case, (level,))) for level in self._layouts)
 
     def threads(self, dims: dict[str, int], dtype: DType) -> int:
         """How many threads are launched for some sizes, with aligned bases."""
@@ -670,16 +674,26 @@ class Finder:
         return sum(math.prod((*launch.grid, *launch.block)) for launch in launches)
 
     def on_way(self, case: Case, way: Way) -> Case | None:
-        """The case, with bases shifted by one element where only that takes a way; or None."""
+        """The case on the first layout that takes a way; None where none does."""
         if self.way(case) == way:
             return case
-        shifted = self._shifted(case)
-        return shifted if self.way(shifted) == way else None
+        for level in self._layouts:
+            placed = combine(case, (level,))
+            if self.way(placed) == way:
+                return msgspec.structs.replace(placed, name=f"{case.name}, {level.words}")
+        return None
 
-    def _shifted(self, case: Case) -> Case:
-        shifts = dict.fromkeys((a.name for a in self.task.tensors), 1)
-        name = f"{case.name}, all shifted by 1"
-        return msgspec.structs.replace(case, name=name, offsets=shifts)
+    @cached_property
+    def _layouts(self) -> tuple[Level, ...]:
+        """Aligned bases, shifted ones, and rows apart where the plan asks for strides."""
+        several = has_several_alignments(self.source)
+        together = offset_levels(self.task, Random(0))[: len(SHIFTS) + 1 if several else 2]
+        strided = [a.name for a in self.task.tensors if a.strided]
+        apart = [
+            Level(f"rows apart by {padding}", row_padding=dict.fromkeys(strided, padding))
+            for padding in (PADDINGS if strided and reads_strides(self.source) else ())
+        ]
+        return *together, *apart
 
     def turning(self, case: Case, name: str) -> set[int]:
         """Sizes of a dimension, all else as in a case, at which the plan changes its mind."""

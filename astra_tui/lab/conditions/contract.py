@@ -209,9 +209,9 @@ class _Model:
         self.shifts = {a.name: self._free(f"shift_{a.name}", 0, 255) for a in task.tensors}
         strided = [a.name for a in task.tensors if a.strided]
         self.paddings = {n: self._free(f"padding_{n}", 0, _MAX_PADDING) for n in strided}
+        self._types = {**PLAN_TYPES, ELEMENT_TYPE: dtype}
         self.names: dict[str, Number | DType] = {
-            **PLAN_TYPES,
-            ELEMENT_TYPE: dtype,
+            **self._types,
             **self.dims,
             **self.scalars,
         }
@@ -465,6 +465,8 @@ class _Model:
     def truth(self, expression: Expression) -> Any:
         """A condition of the plan or the contract."""
         match expression:
+            case Compare(first=Name(id=a), links=((operator, Name(id=b)),)) if a in self._types:
+                return z3.BoolVal((self._types[a] is self._types.get(b)) == (operator == "=="))
             case Compare(first=first, links=links):
                 left, parts = self.number(first), []
                 for operator, side in links:

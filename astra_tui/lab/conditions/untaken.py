@@ -107,7 +107,10 @@ class Untaken:
             sizes = ", ".join(f"{name}={size}" for name, size in self.case.dims.items())
             why = f"{sizes} leads there, which could not be checked"
         else:
-            why = "neither sizes that lead there were found nor a proof that there are none"
+            why = (
+                f"of {self.dtype.value}, neither sizes that lead there were found nor a proof that "
+                "there are none"
+            )
         return ConditionResult(
             kernel="the launch plan",
             line=self.part.place.line,
