@@ -31,6 +31,12 @@ def f32_to_bf16(value: Array) -> Array:
     return result[()]
 
 
+def canonical_nan(bits: Array) -> Array:
+    """float32 bits that arithmetic has left (uint32): each NaN is 0x7FFFFFFF as on the GPU."""
+    is_nan = (bits & np.uint32(0x7FFF_FFFF)) > np.uint32(0x7F80_0000)
+    return np.where(is_nan, np.uint32(0x7FFF_FFFF), bits)[()] if is_nan.any() else bits
+
+
 def f64_to_f32(value: Array, mode: str = "rn") -> Array:
     """float64 to float32 in one of PTX's rounding modes: rn, rz, rm (down) or rp (up)."""
     value = np.asarray(value, np.float64)

@@ -6,7 +6,8 @@ their steps together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from astra_tui.emulator import special
 from astra_tui.emulator.address_space import GLOBAL, PARAM
 from astra_tui.emulator.faults import Unsupported
+from astra_tui.emulator.numerics import canonical_nan
 from astra_tui.emulator.ptx.module import (
     Address,
     Function,
@@ -54,6 +56,24 @@ _GRID_SYNC = (
 )
 GLOBAL_BASE = "%global_base"
 """A hidden register: how far global memory lies from where variables are taken to be."""
+
+
+_COMPUTING = frozenset(
+    ("add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2",
+     "tanh", "min", "max")
+)  # fmt: skip
+"""What gives the canonical NaN, whatever NaN it reads (PTX ISA, "Floating Point Instructions")."""
+
+
+def _written(instruction: Instruction) -> Iterator[str]:
+    """The registers that may be written: the first operand's."""
+    match instruction.operands[:1]:
+        case (Register(name=name),):
+            yield name
+        case (Vector(items=items),):
+            yield from (p.name for p in items if isinstance(p, Register))
+        case (Pair(first=first, second=second),):
+            yield from (first.name, second.name)
 
 
 class Decoder:
@@ -99,6 +119,16 @@ class Decoder:
         raise Unsupported(instruction.location.of(why))
 
     # -- registers -----------------------------------------------------------------------------
+
+    @cached_property
+    def _floats(self) -> frozenset[str]:
+        """Registers that hold float32 that this function computes, and never anything else."""
+        computed: set[str] = set()
+        others: set[str] = set()
+        for instruction in self.function.instructions:
+            is_computed = instruction.operation in _COMPUTING and "f32" in instruction.modifiers
+            (computed if is_computed else others).update(_written(instruction))
+        return frozenset(computed - others)
 
     def slot(self, name: str) -> int:
         """The slot of a register; it has to be declared, or be special."""
@@ -176,6 +206,8 @@ class Decoder:
         have = self.slot_dtypes[slot]
         if name in special.TIMERS:
             return self._read_timer(slot, dtype)
+        if dtype.kind in "ui" and dtype.itemsize == 4 and name in self._floats:
+            return lambda regs: canonical_nan(regs[slot].view(np.uint32)).view(dtype)
         if have.itemsize == dtype.itemsize:
 
             def read(regs: dict[int, Any]) -> Any:
