@@ -18,6 +18,7 @@ from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.runner import Checker
+from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.coverage import compile_reporting
 from astra_tui.model.check import FAR, MANY_ROWS, CaseOutcome, FullSizeResult
@@ -100,7 +101,7 @@ def beyond(checker: Checker, text: str) -> Iterator[FullSizeResult]:
     task = checker.task
     assert isinstance(checker.device, Emulator)
     source = read_source(task, text, "candidate.cu")
-    found = checker.beyond(source)
+    found = checker.beyond(source, build_suite(task))
     cases = tuple(case for case, _ in found)
     compilation = checker.compiler.compile(text, kernels_to_compile(task, source, cases))
     for case, in_part in found:
@@ -222,9 +223,32 @@ def test_rows_left_unchanged_in_place_fail(checkers: dict[str, Checker]) -> None
     assert {o.at[0] for o in result.outputs if not o.ok} == {3333}
 
 
+TEMPLATE = "template <typename T, int N>\n__global__"
+ROW = "const int64_t token = blockIdx.x;"
 BEYOND = {
     "rows of 16 bits": ("token = blockIdx.x;", "token = (uint16_t)blockIdx.x;", FAR),
+    "rows of 24 bits": ("token = blockIdx.x;", "token = (int64_t)(float)blockIdx.x;", FAR),
     "offsets of 32 bits": ("input + token * 2 * d)", "input + (unsigned)(token * 2 * d))", FAR),
+    "packs of 32 bits": (
+        "reinterpret_cast<P*>(out + token * d)",
+        "reinterpret_cast<P*>(out) + (unsigned)(token * (d / N))",
+        FAR,
+    ),
+    "packs of a row in 16 bits": ("i < d / N;", "i < (uint16_t)(d / N);", FAR),
+    "one type's rows in 16 bits": (
+        f"{TEMPLATE} void silu_and_mul_vec",
+        "template <typename T> struct Row { using type = int64_t; };\n"
+        "template <> struct Row<__nv_bfloat16> { using type = uint16_t; };\n"
+        f"{TEMPLATE} void silu_and_mul_vec",
+        FAR,
+    ),
+    "another path's rows in 16 bits": (
+        "   otherwise:",
+        "   when d % 2 == 0 and aligned(out, 4) and aligned(input, 4):\n"
+        "       silu_and_mul_vec<T, 2> grid=tokens block=256 args=(out, input, d)\n"
+        "   otherwise:",
+        FAR,
+    ),
     "no alignment": (
         "d % width == 0 and aligned(out, 16) and aligned(input, 16)",
         "d % width == 0 and (tokens >= 512 or aligned(out, 16) and aligned(input, 16))",
@@ -240,6 +264,12 @@ def test_far_sizes_and_many_rows_of_every_kind(checkers: dict[str, Checker]) -> 
     assert all(r.blocks_run and not r.reduced for r in results)
     for old, new, begins in BEYOND.values():
         text = shipped(checker, "tuned.cu", (old, new))
+        if "type = uint16_t" in new:
+            text = text.replace(ROW, "const int64_t token = (typename Row<T>::type)blockIdx.x;", 1)
+        if "_vec<T, 2>" in new:
+            text = text.replace(
+                ROW, "const int64_t token = N == 2 ? blockIdx.x & 0xffff : blockIdx.x;", 1
+            )
         bad = [r for r in beyond(checker, text) if not r.outcome.ok]
         assert bad, old
         assert {r.outcome for r in bad} <= {CaseOutcome.WRONG, CaseOutcome.FAULT}

@@ -10,6 +10,7 @@ import pytest
 
 from astra_tui.emulator.device import Emulator
 from astra_tui.lab.check import fullsize, paths
+from astra_tui.lab.check.beyond import many_rows
 from astra_tui.lab.check.constants import cases_of_plan_sides, open_plan_side
 from astra_tui.lab.check.evidence import verdict_of
 from astra_tui.lab.check.execution import read_source, resolve_case
@@ -17,7 +18,6 @@ from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.paths import (
     PAIR_THREADS,
     SourceCases,
-    many_rows,
     source_cases,
     untried_paths,
 )

@@ -14,10 +14,9 @@ from astra_tui.lab.check import emulator_check
 from astra_tui.lab.check.emulator_check import EmulatorCheck, EmulatorVerdict
 from astra_tui.lab.check.execution import read_source
 from astra_tui.lab.check.oracle import Oracle
-from astra_tui.lab.check.paths import MANY_ROWS
 from astra_tui.lab.check.runner import Checker, select_cases
 from astra_tui.lab.compiler import Compiler
-from astra_tui.model.check import CheckReport, CheckVerdict
+from astra_tui.model.check import MANY_ROWS, CheckReport, CheckVerdict
 from astra_tui.model.compilation import Compilation
 from astra_tui.model.task import KernelTask
 from astra_tui.processes.child import Child

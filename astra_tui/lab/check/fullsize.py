@@ -270,13 +270,22 @@ class FullSize:
         return result
 
     def _run_in_part(self, judge: JudgeRows) -> FullSizeResult:
-        """Guessed blocks in full, and no skeleton: what they wrote is judged."""
+        """Guessed blocks in full, and no skeleton: what they wrote is judged, and of a lone row
+        what no block wrote.
+        """
         too_long = "a block takes more steps than run here"
         if self._steps_of_block() > PART_BUDGET:
             return self._reduced(too_long)
         self.drawn = self._drawn_rows(False)
-        self.wanted, self.grids = {}, []
-        chosen = [self._in_proportion(launch) for launch in self.plan.launches]
+        self.wanted, self.grids = self._places(False), []
+        chosen = [
+            self._in_proportion(launch, self.drawn.tolist()) | {0, math.prod(launch.grid) - 1}
+            for launch in self.plan.launches
+        ]
+        ran_all = all(
+            len(blocks) == math.prod(launch.grid)
+            for blocks, launch in zip(chosen, self.plan.launches, strict=True)
+        )
         sampled = self._run_blocks(chosen)
         fault = sampled.fault
         if fault is not None:
@@ -287,7 +296,12 @@ class FullSize:
                 return self._reduced("its blocks depend on others")
             return self._fault(fault)
         self.result = msgspec.structs.replace(self.result, findings=sampled.findings)
-        return self._judged(sampled, judge)
+        result = self._judged(sampled, judge)
+        if result.outcome is not CaseOutcome.PASSED:
+            return result
+        unwritten = self._unwritten(sampled) if ran_all else ""
+        wrong = f"{unwritten}: all blocks have run" if unwritten else self._stored_twice(sampled)
+        return self._end(CaseOutcome.WRONG, wrong) if wrong else result
 
     def _steps_of_block(self) -> int:
         """The fewest steps of a block, where all blocks together store the outputs."""
@@ -301,14 +315,44 @@ class FullSize:
         )
         return self.result
 
-    def _in_proportion(self, launch: PackedLaunch) -> set[int]:
-        """First and last block, and those of the drawn rows if blocks share rows out in order."""
+    def _in_proportion(self, launch: PackedLaunch, rows: Iterable[int]) -> set[int]:
+        """The blocks of some rows, where blocks share rows out in order."""
         count = math.prod(launch.grid)
-        blocks = {0, count - 1}
-        for row in self.drawn.tolist():
+        blocks: set[int] = set()
+        for row in rows:
             first, end = row * count // self.rows, -(-(row + 1) * count // self.rows)
             blocks |= {*range(first, end)[:4]}
         return {b for b in blocks if 0 <= b < count}
+
+    def _stored_twice(self, sampled: Sampled) -> str:
+        """A row that blocks of another one store as well as its own, while that one is not stored,
+        as where the number of a row has too few bits: what they store is right.
+        """
+        first, *others = self.drawn.tolist()
+        if not self._rows_stored(sampled, [first]):
+            return ""
+        for row in others:
+            if self._rows_stored(sampled, [row]):
+                continue
+            elsewhere = self._rows_stored(self._run_rows([row]))
+            for other in elsewhere[:1]:
+                if other != row and other in self._rows_stored(self._run_rows([other])):
+                    return f"the blocks of row {row} and of row {other} both store row {other}"
+        return ""
+
+    def _run_rows(self, rows: list[int]) -> Sampled:
+        chosen = [self._in_proportion(launch, rows) for launch in self.plan.launches]
+        return self.plan.run(_ordered(chosen), PART_BUDGET)[0]
+
+    def _rows_stored(self, sampled: Sampled, among: Iterable[int] | None = None) -> list[int]:
+        """Rows of outputs of which anything was stored."""
+        found: set[int] = set()
+        for argument in self.task.outputs:
+            if self.task.has_rows(argument):
+                layout, memory = self.layouts[argument.name], sampled.memory
+                stored = memory.granules(self.plan.tracked(argument.name), memory.stored)
+                found |= {*np.unique(stored // (layout.strides[0] * layout.dtype.size)).tolist()}
+        return sorted(found if among is None else found & {*among})
 
     # -- before anything runs --------------------------------------------------------------------
 
@@ -376,9 +420,9 @@ class FullSize:
 
     def _far_rows(self) -> Any:
         """Rows at which the number of the row, or of an element, passes a power of two that a
-        number of 16 or 32 bits ends at.
+        number of 16 or 32 bits ends at, and the first that a float32 does not hold.
         """
-        rows = {1 << 15, 1 << 16}
+        rows = {1 << 15, 1 << 16, (1 << 24) + 1}
         for layout in self.layouts.values():
             if self.task.has_rows(layout.argument):
                 of_row = max(layout.strides[0], 1)
