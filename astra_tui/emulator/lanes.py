@@ -39,7 +39,7 @@ _UNDEFINED_BYTE = 0xFF
 _FEW = 16
 """Of so many lanes of a chunk less than one: these are sorted rather than marked among all."""
 _LARGE = (
-    *("local", "local_views", "shared", "shared_views", "shared_state", "shared_history"),
+    *("launch", "local", "local_views", "shared", "shared_views", "shared_state", "shared_history"),
     *("copies", "marks", "bulk_copies", "barriers", "clocks"),
 )
 

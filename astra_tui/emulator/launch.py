@@ -89,12 +89,13 @@ class Launch:
 
     @cached_property
     def _history(self) -> AccessHistory:
-        bits = self.memory.granule_bits
+        # Not the launch: memory of far sizes is to be freed when that ends.
+        memory, bits = self.memory, self.memory.granule_bits
         return AccessHistory(
-            len(self.memory.defined),
+            len(memory.defined),
             FindingKind.GLOBAL_RACE,
             self.block_bits,
-            lambda word: self.memory.describe_physical(word << bits),
+            lambda word: memory.describe_physical(word << bits),
             bits,
         )
 

@@ -229,9 +229,9 @@ BEYOND = {
     "rows of 16 bits": ("token = blockIdx.x;", "token = (uint16_t)blockIdx.x;", FAR),
     "rows of 24 bits": ("token = blockIdx.x;", "token = (int64_t)(float)blockIdx.x;", FAR),
     "offsets of 32 bits": ("input + token * 2 * d)", "input + (unsigned)(token * 2 * d))", FAR),
-    "packs of 32 bits": (
+    "packs of 31 bits": (
         "reinterpret_cast<P*>(out + token * d)",
-        "reinterpret_cast<P*>(out) + (unsigned)(token * (d / N))",
+        "reinterpret_cast<P*>(out) + (int)(token * (d / N))",
         FAR,
     ),
     "packs of a row in 16 bits": ("i < d / N;", "i < (uint16_t)(d / N);", FAR),

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from astra_tui.emulator.device import Emulator
-from astra_tui.lab.check.beyond import far_cases, many_rows, wide_cases
+from astra_tui.lab.check.beyond import far_cases, many_on_paths, many_rows, wide_cases
 from astra_tui.lab.check.combinations import random_of
 from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
@@ -82,18 +82,27 @@ class Basis:
         key = source.text, suite
         if self._beyond is None or self._beyond[0] != key:
             parts = self.task, source, self.device.attributes, self.seed
-            on_gpu = not isinstance(self.device, Emulator)
-            far = far_cases(*parts, None if on_gpu else self.cases_of(source, suite).of_paths)
-            many = many_rows(*parts, every_value=on_gpu)
-            found = (*((case, False) for case in many), *far)
-            if on_gpu:
-                small = ((c, large) for c, large in found if not large and self._is_judged(c))
-                # At its own size a tensor begins where memory does. One of them takes 0.6 to 0.8 s.
-                whole = [case for case, large in far if large and not case.offsets]
-                drawn = random_of(self.seed, self.task, source.text).sample(whole, bool(whole))
-                found = (*small, *((case, True) for case in (*wide_cases(*parts), *drawn)))
+            small = self.cases_of(source, suite).of_paths
+            if isinstance(self.device, Emulator):
+                many = ((case, False) for case in many_rows(*parts))
+                found = (*many, *far_cases(*parts, small))
+            else:
+                found = tuple(self._beyond_on_gpu(source, small))
             self._beyond = key, found
         return self._beyond[1]
+
+    def _beyond_on_gpu(
+        self, source: Source, small: tuple[Case, ...]
+    ) -> Iterator[tuple[Case, bool]]:
+        parts = self.task, source, self.device.attributes, self.seed
+        far, on_paths = far_cases(*parts), many_on_paths(*parts, small)
+        judged = (*many_rows(*parts, every_value=True), *(c for c, large in far if not large))
+        yield from ((case, False) for case in (*judged, *on_paths) if self._is_judged(case))
+        # At its own size a tensor begins where memory does. One of them takes 0.6 to 0.8 s.
+        whole = [case for case, large in far if large and not case.offsets]
+        drawn = random_of(self.seed, self.task, source.text).sample(whole, bool(whole))
+        contiguous = (c for c in on_paths if not (c.offsets or c.row_padding or self._is_judged(c)))
+        yield from ((case, True) for case in (*wide_cases(*parts), *drawn, *contiguous))
 
     def _is_judged(self, case: Case) -> bool:
         """Whether the reference computes a whole case that runs on a GPU."""

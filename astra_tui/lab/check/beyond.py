@@ -27,6 +27,7 @@ from astra_tui.lab.check.combinations import (
     words_of,
 )
 from astra_tui.lab.check.execution import Source
+from astra_tui.lab.check.kernels import workload_cases
 from astra_tui.lab.check.paths import (
     WHY_FAR,
     WHY_PAIRS,
@@ -52,9 +53,10 @@ MAX_FAR_PATHS = 8
 """Paths of which one kind of far sizes is looked at in part."""
 
 _ROWS_OF_16_BITS, _ROWS_OF_FLOATS = 1 << 16, 1 << 25
-_FAR_ELEMENTS, _FAR_BYTES = 1 << 32, 1 << 36
+_FAR_ELEMENTS, _FAR_BYTES = 1 << 32, 1 << 35
 _LONG_BYTES = 1 << 20
 _LARGEST_INT = (1 << 31) - 1
+_LARGE = "large"
 _VARIED_ELEMENTS = 1 << 18
 _MAX_WIDTHS = 24
 _WHY_WIDE = "rows wider than listed, as many as a workload has"
@@ -138,7 +140,7 @@ def far_cases(
     Beyond 2**16 rows of little width, and an output of more than 2**32 elements. The latter has a
     True with it: it is looked at in part. With `small`, a case of each path that small ones take,
     more is looked at in part, as an emulator can, which holds what is touched alone: on every path
-    an output of more than 2**32 packs of 16 bytes, more rows than a float32 counts, and a row of
+    an output of more than 2**31 packs of 16 bytes, more rows than a float32 counts, and a row of
     more than 2**16 packs.
     """
     if not task.rows:
@@ -165,15 +167,35 @@ def far_cases(
     return tuple(far.found)
 
 
+def many_on_paths(
+    task: KernelTask,
+    source: Source,
+    attributes: Mapping[str, int],
+    seed: int,
+    small: Sequence[Case],
+) -> tuple[Case, ...]:
+    """More than 2**16 rows like each of some small cases, on paths that no workload takes."""
+    if not task.rows:
+        return ()
+    finder = Finder(task, source, attributes)
+    far = _FarCases(finder, seed, {finder.path(case) for case in workload_cases(task)})
+    more = random_of(seed, task, "many on paths").randint(1, 64)
+    for case in small:
+        like = msgspec.structs.replace(case, name=f"as {case.name}", values={})
+        far.add_large(like, _ROWS_OF_16_BITS + more)
+    cases = (case for case, _ in far.found)
+    return tuple(c for c in cases if task.elements(c.dims, c.dtype) <= MAX_WIDE_ELEMENTS)
+
+
 class _FarCases:
     """Far sizes for cases like some given ones, of each kind one for a path."""
 
-    def __init__(self, finder: Finder, seed: int):
+    def __init__(self, finder: Finder, seed: int, seen: set[Path] | None = None):
         self.found: list[tuple[Case, bool]] = []
         """And whether it is looked at in part."""
         self._finder, self._seed = finder, seed
         self._task, self._rows = finder.task, finder.task.rows
-        self._seen: dict[str, set[Path]] = {}
+        self._seen: dict[str, set[Path]] = {_LARGE: seen or set()}
 
     def of_row(self, like: Case) -> int:
         """Elements of a row of the output that has most."""
@@ -196,10 +218,10 @@ class _FarCases:
 
     def add_large(self, like: Case, rows: int) -> bool:
         """So many rows, in part. Whether that can be launched."""
-        return self._add("large", like, {**like.dims, self._rows: rows})
+        return self._add(_LARGE, like, {**like.dims, self._rows: rows})
 
     def add_packs(self, like: Case, more: int) -> None:
-        """More than 2**32 packs of 16 bytes in an output, or as many rows as a grid may have."""
+        """More than 2**31 packs of 16 bytes in an output, or as many rows as a grid may have."""
         sizes = (self._task.dtype_of(o, like.dtype).size for o in self._task.outputs)
         of_row = max(n * size for n, size in zip(self._items_of_rows(like), sizes, strict=True))
         rows = min(_FAR_BYTES // of_row, _LARGEST_INT - 64) + more

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -197,7 +197,8 @@ class FullSize:
         try:
             result = self._run_in_part(judge) if self.in_part else self._run(judge)
         except MemoryError:
-            return self._inconclusive("it needs more memory than the emulator may have")
+            why = "it needs more memory than the emulator may have"
+            return self._reduced(why) if self.in_part else self._inconclusive(why)
         if result.outcome not in (CaseOutcome.WRONG, CaseOutcome.FAULT):
             return result
         remedy = far_remedy(self.task, self.case)
@@ -325,34 +326,36 @@ class FullSize:
         return {b for b in blocks if 0 <= b < count}
 
     def _stored_twice(self, sampled: Sampled) -> str:
-        """A row that blocks of another one store as well as its own, while that one is not stored,
-        as where the number of a row has too few bits: what they store is right.
+        """Where blocks of a row that is not stored store what other blocks store as well, as where
+        the number of a row has too few bits: then what they store is right.
         """
         first, *others = self.drawn.tolist()
-        if not self._rows_stored(sampled, [first]):
-            return ""
-        for row in others:
-            if self._rows_stored(sampled, [row]):
+        rows = self._rows_of(self._stored(sampled))
+        for row in others if first in rows else ():
+            if row in rows:
                 continue
-            elsewhere = self._rows_stored(self._run_rows([row]))
-            for other in elsewhere[:1]:
-                if other != row and other in self._rows_stored(self._run_rows([other])):
-                    return f"the blocks of row {row} and of row {other} both store row {other}"
+            its = [self._in_proportion(launch, [row]) for launch in self.plan.launches]
+            stored = self._stored(self.plan.run(_ordered(its), PART_BUDGET)[0])
+            for other in sorted(self._rows_of(stored) - {row})[:1]:
+                more = [self._in_proportion(launch, [other]) for launch in self.plan.launches]
+                apart = [blocks - mine for blocks, mine in zip(more, its, strict=True)]
+                again = self._stored(self.plan.run(_ordered(apart), PART_BUDGET)[0])
+                if any(np.isin(stored[name], again[name]).any() for name in stored):
+                    return f"blocks of row {row} and of row {other} both store row {other}"
         return ""
 
-    def _run_rows(self, rows: list[int]) -> Sampled:
-        chosen = [self._in_proportion(launch, rows) for launch in self.plan.launches]
-        return self.plan.run(_ordered(chosen), PART_BUDGET)[0]
+    def _stored(self, sampled: Sampled) -> dict[str, Any]:
+        """Where bytes of outputs with rows are stored."""
+        memory, names = sampled.memory, [a.name for a in self.task.outputs if self.task.has_rows(a)]
+        return {n: memory.granules(self.plan.tracked(n), memory.stored) for n in names}
 
-    def _rows_stored(self, sampled: Sampled, among: Iterable[int] | None = None) -> list[int]:
-        """Rows of outputs of which anything was stored."""
+    def _rows_of(self, stored: Mapping[str, Any]) -> set[int]:
+        """The rows that places in outputs lie in."""
         found: set[int] = set()
-        for argument in self.task.outputs:
-            if self.task.has_rows(argument):
-                layout, memory = self.layouts[argument.name], sampled.memory
-                stored = memory.granules(self.plan.tracked(argument.name), memory.stored)
-                found |= {*np.unique(stored // (layout.strides[0] * layout.dtype.size)).tolist()}
-        return sorted(found if among is None else found & {*among})
+        for name, places in stored.items():
+            layout = self.layouts[name]
+            found |= {*np.unique(places // (layout.strides[0] * layout.dtype.size)).tolist()}
+        return found
 
     # -- before anything runs --------------------------------------------------------------------
 
