@@ -206,7 +206,8 @@ class Decoder:
         have = self.slot_dtypes[slot]
         if name in special.TIMERS:
             return self._read_timer(slot, dtype)
-        if dtype.kind in "ui" and dtype.itemsize == 4 and name in self._floats:
+        is_stored = self.function.instructions[self.index].operation == "st"
+        if name in self._floats and dtype.itemsize == 4 and (is_stored or dtype.kind != "f"):
             return lambda regs: canonical_nan(regs[slot].view(np.uint32)).view(dtype)
         if have.itemsize == dtype.itemsize:
 

@@ -17,6 +17,7 @@ from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.paths import (
     PAIR_THREADS,
+    Finder,
     SourceCases,
     source_cases,
     untried_paths,
@@ -193,6 +194,51 @@ def test_inputs_meet_in_pairs_where_few_threads_are_launched(checker: Checker) -
 
     assert most_rows(wide) * 1024 <= PAIR_THREADS
     assert most_rows(text) * 1024 > PAIR_THREADS
+
+
+BY_EIGHT = """   when d % width == 0 and aligned(out, 8) and aligned(input, 8):
+       silu_and_mul_vec<T, width // 2> grid=tokens block=256 args=(out, input, d)
+   otherwise:"""
+
+
+def test_a_path_that_one_shift_alone_takes_meets_every_kind_of_values(checker: Checker) -> None:
+    text = tuned(checker.task, ("   otherwise:", BY_EIGHT))
+    source = read_source(checker.task, text, "candidate.cu")
+    suite = build_suite(checker.task, checker.seed)
+    own = source_cases(checker.task, source, suite, DEVICE_ATTRIBUTES, 1)
+    finder = Finder(checker.task, source, DEVICE_ATTRIBUTES)
+    by_eight = "silu_and_mul_vec<__half, 4>"
+    taking = [c for c in own.cases if any(k == by_eight for _, k in finder.path(c))]
+    pairs = [c for c in taking if c.name.startswith(PAIR_AT)]
+    kinds = ("NaN in input", "infinities in input", "tiny", "subnormal", "large")
+    assert all(any(kind in c.name for c in pairs) for kind in kinds)
+    assert len({tuple(c.dims.values()) for c in pairs}) > 2
+    assert by_eight in {k for c in own.of_paths for _, k in finder.path(c)}
+
+
+def test_a_branch_for_one_element_type_is_no_condition_of_the_others(checker: Checker) -> None:
+    when = "   when T == bfloat16 and d % width == 0"
+    branch = f"""{when} and aligned(out, 16) and aligned(input, 16):
+       silu_and_mul_vec<T, width> grid=tokens block=512 args=(out, input, d)
+   when d % width == 0"""
+    text = tuned(checker.task, ("   when d % width == 0", branch))
+    source = read_source(checker.task, text, "candidate.cu")
+    untaken = checker.cases_of(source, build_suite(checker.task, checker.seed)).untaken
+    assert untaken
+    assert all(part.is_impossible for part in untaken)
+
+
+def test_rows_further_apart_than_16_bits_count_packs_are_tried_on_every_path(
+    tasks: dict[str, KernelTask],
+) -> None:
+    task = tasks["fused_add_rmsnorm"]
+    source = read_source(task, task.tuned_file.read_text(encoding="utf-8"), "candidate.cu")
+    cases = source_cases(task, source, build_suite(task), DEVICE_ATTRIBUTES, 1).cases
+    apart = [c for c in cases if min(c.row_padding.values(), default=0) * 2 > 1 << 20]
+    finder = Finder(task, source, DEVICE_ATTRIBUTES)
+    kernels = {k for c in apart for _, k in finder.path(c)}
+    assert {"fused_add_rmsnorm_vec<__half, 8>", "fused_add_rmsnorm_scalar<__half>"} <= kernels
+    assert all(c.dims["tokens"] > 1 for c in apart)
 
 
 def test_added_cases_stay_small(checker: Checker) -> None:

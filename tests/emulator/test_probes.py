@@ -680,3 +680,27 @@ def test_runs_are_deterministic(compiler: Compiler, random: np.random.Generator)
     ]
     assert runs[0]["a0"].tobytes() == runs[1]["a0"].tobytes()
     assert runs[0].counters == runs[1].counters
+
+
+def test_bits_of_a_nan_that_is_computed_are_those_of_a_gpu(compiler: Compiler) -> None:
+    """One that is loaded stays as it is."""
+    source = """
+    __global__ void k(unsigned* out, const float* in) {
+      const float loaded = in[threadIdx.x], large = in[32 + threadIdx.x];
+      out[threadIdx.x] = __float_as_uint(loaded * 2.0f);
+      out[32 + threadIdx.x] = __float_as_uint(large - large);
+      out[64 + threadIdx.x] = __float_as_uint(loaded);
+      out[96 + threadIdx.x] = __float_as_uint(__shfl_xor_sync(~0u, loaded + 1.0f, 1));
+      out[128 + threadIdx.x] = __float_as_uint(large + 1.0f);
+    }"""
+    given = np.full(64, np.inf, F32)
+    given[:32].view(np.uint32)[:] = 0xFFC1_2345
+    given.view(np.uint32)[:2] = 0x3F80_0000
+    ran = run_kernel(compiler, source, [np.zeros(160, np.uint32), given])
+    found = ran["a0"].reshape(5, 32)
+    assert [hex(n) for n in found[:, 5]] == [
+        *("0x7fffffff", "0x7fffffff", "0xffc12345", "0x7fffffff", "0x7f800000")
+    ]
+    assert [hex(n) for n in found[:, 0]] == [
+        *("0x40000000", "0x7fffffff", "0x3f800000", "0x40000000", "0x7f800000")
+    ]

@@ -56,7 +56,6 @@ _ROWS_OF_16_BITS, _ROWS_OF_FLOATS = 1 << 16, 1 << 25
 _FAR_ELEMENTS, _FAR_BYTES = 1 << 32, 1 << 35
 _LONG_BYTES = 1 << 20
 _LARGEST_INT = (1 << 31) - 1
-_LARGE = "large"
 _VARIED_ELEMENTS = 1 << 18
 _MAX_WIDTHS = 24
 _WHY_WIDE = "rows wider than listed, as many as a workload has"
@@ -174,15 +173,19 @@ def many_on_paths(
     seed: int,
     small: Sequence[Case],
 ) -> tuple[Case, ...]:
-    """More than 2**16 rows like each of some small cases, on paths that no workload takes."""
+    """More than 2**16 rows, of little width where that stays there, on each path that some small
+    cases take and no workload.
+    """
     if not task.rows:
         return ()
     finder = Finder(task, source, attributes)
-    far = _FarCases(finder, seed, {finder.path(case) for case in workload_cases(task)})
-    more = random_of(seed, task, "many on paths").randint(1, 64)
+    far, of_workloads = _FarCases(finder, seed), set(map(finder.path, workload_cases(task)))
+    rows = _ROWS_OF_16_BITS + random_of(seed, task, "many on paths").randint(1, 64)
     for case in small:
-        like = msgspec.structs.replace(case, name=f"as {case.name}", values={})
-        far.add_large(like, _ROWS_OF_16_BITS + more)
+        if finder.path(case) not in of_workloads:
+            level = Level("", case.offsets, case.row_padding, scalars=case.scalars)
+            like = msgspec.structs.replace(case, name=f"as {case.name}", values={})
+            far.add_narrow(like, level, rows, in_part=False)
     cases = (case for case, _ in far.found)
     return tuple(c for c in cases if task.elements(c.dims, c.dtype) <= MAX_WIDE_ELEMENTS)
 
@@ -190,12 +193,12 @@ def many_on_paths(
 class _FarCases:
     """Far sizes for cases like some given ones, of each kind one for a path."""
 
-    def __init__(self, finder: Finder, seed: int, seen: set[Path] | None = None):
+    def __init__(self, finder: Finder, seed: int):
         self.found: list[tuple[Case, bool]] = []
         """And whether it is looked at in part."""
         self._finder, self._seed = finder, seed
         self._task, self._rows = finder.task, finder.task.rows
-        self._seen: dict[str, set[Path]] = {_LARGE: seen or set()}
+        self._seen: dict[str, set[Path]] = {}
 
     def of_row(self, like: Case) -> int:
         """Elements of a row of the output that has most."""
@@ -218,7 +221,7 @@ class _FarCases:
 
     def add_large(self, like: Case, rows: int) -> bool:
         """So many rows, in part. Whether that can be launched."""
-        return self._add(_LARGE, like, {**like.dims, self._rows: rows})
+        return self._add("large", like, {**like.dims, self._rows: rows})
 
     def add_packs(self, like: Case, more: int) -> None:
         """More than 2**31 packs of 16 bytes in an output, or as many rows as a grid may have."""
