@@ -54,7 +54,7 @@ MAX_FAR_PATHS = 8
 
 _ROWS_OF_16_BITS, _ROWS_OF_FLOATS = 1 << 16, 1 << 25
 _FAR_ELEMENTS, _FAR_BYTES = 1 << 32, 1 << 35
-_LONG_BYTES = 1 << 20
+_LONG_BYTES, _LONG_ELEMENTS = 1 << 20, 1 << 22
 _LARGEST_INT = (1 << 31) - 1
 _VARIED_ELEMENTS = 1 << 18
 _MAX_WIDTHS = 24
@@ -245,8 +245,9 @@ class _FarCases:
                 wanted = _LONG_BYTES // of_element + 64 * more
                 dims = {**like.dims, self._rows: 1, name: wanted}
                 size = nearest_size(self._task, like.dtype, dims, name, 1)
-                if size is not None:
-                    self._add("long", like, {**dims, name: size}, most=1)
+                long = {**dims, name: size or wanted}
+                if size is not None and self._task.elements(long, like.dtype) <= _LONG_ELEMENTS:
+                    self._add("long", like, long, most=1)
 
     def _add(
         self, kind: str, like: Case, dims: dict[str, int], *, most: int = MAX_FAR_PATHS

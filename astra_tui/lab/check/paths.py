@@ -355,18 +355,24 @@ def _far_apart(finder: Finder, dtype: DType, by_way: SizesByWay, seed: int) -> I
     random = random_of(seed, task, dtype.value, "far apart")
     distance = _FAR_APART // dtype.size + 64 * random.randint(1, _16_BITS >> 9)
     for way, sizes in by_way.items():
-        several = [dims for dims in sizes if dims.get(task.rows, 0) > 1]
-        if not several:
+        two = [{**dims, task.rows: 2} for dims in sizes if dims.get(task.rows, 0) > 1]
+        few = min(two, key=lambda d: _rows_apart(task, d, dtype), default=None)
+        if few is None or _rows_apart(task, few, dtype) > _MAX_APART:
             continue
-        dims = min(several, key=lambda d: _effort(task, d, dtype))
         for padding in (distance, distance + 1):
-            name = f"rows {padding} elements apart at {'x'.join(map(str, dims.values()))}"
-            case = case_of(name, WHY_FAR, dtype, dims, seed)
+            name = f"rows {padding} elements apart at {'x'.join(map(str, few.values()))}"
+            case = case_of(name, WHY_FAR, dtype, few, seed)
             padded = msgspec.structs.replace(case, row_padding=dict.fromkeys(strided, padding))
             found = finder.on_way(padded, way)
-            if found is not None:
+            if found is not None and not task.violated(few, dtype):
                 yield found
                 break
+
+
+def _rows_apart(task: KernelTask, dims: dict[str, int], dtype: DType) -> int:
+    """How many rows the tensors have together whose rows may lie apart."""
+    shapes = task.shapes(dims, dtype)
+    return sum(math.prod(shapes[a.name][:-1]) for a in task.tensors if a.strided)
 
 
 def _sizes_in_words(dims: Mapping[str, int]) -> str:
@@ -567,7 +573,7 @@ def _layout_factors(task: KernelTask, case: Case) -> Iterator[Hashable]:
 
 _WHY_COMPARED = "a size that this source compares with"
 _WHY_NEAR = "at, or next to, a size that this source compares with"
-_16_BITS, _FAR_APART = 1 << 16, 1 << 20
+_16_BITS, _FAR_APART, _MAX_APART = 1 << 16, 1 << 20, 32
 WHY_FAR = "beyond every listed size: numbers of 16 or 32 bits end here"
 _WHY_DATA = "inputs hold numbers that this source may compare them with"
 WHY_PAIRS = "on each path of this source, every two of size, layout, values and scalars meet"
@@ -691,7 +697,7 @@ class Finder:
         strided = [a.name for a in self.task.tensors if a.strided]
         apart = [
             Level(f"rows apart by {padding}", row_padding=dict.fromkeys(strided, padding))
-            for padding in (PADDINGS if strided and reads_strides(self.source) else ())
+            for padding in (PADDINGS[:1] if strided and reads_strides(self.source) else ())
         ]
         return *together, *apart
 
