@@ -58,6 +58,9 @@ MAX_PIECES = 1 << 29
 WHOLE_STEPS = 200_000
 """Steps of a whole grid, as far as sizes tell, up to which it runs in full where data decides."""
 
+_OF_ROW = 4
+"""Blocks of a row that run where a size is looked at in part."""
+
 _STEPS_OF_ELEMENT = 8
 """Instructions for each element of a buffer, at least."""
 
@@ -288,17 +291,20 @@ class FullSize:
             for blocks, launch in zip(chosen, self.plan.launches, strict=True)
         )
         sampled = self._run_blocks(chosen)
-        fault = sampled.fault
+        fault, on_others = sampled.fault, "its blocks depend on others"
+        depends = not ran_all and (self.plan.has_atomics or len(self.plan.launches) > 1)
         if fault is not None:
-            depends = self.plan.has_atomics or len(self.plan.launches) > 1
             if fault.kind is FindingKind.BUDGET:
                 return self._reduced(too_long)
-            if depends and fault.kind is FindingKind.UNINITIALISED_GLOBAL:
-                return self._reduced("its blocks depend on others")
-            return self._fault(fault)
+            of_order = fault.kind in (FindingKind.UNINITIALISED_GLOBAL, FindingKind.GLOBAL_RACE)
+            return self._reduced(on_others) if depends and of_order else self._fault(fault)
+        so_far = self.result
         self.result = msgspec.structs.replace(self.result, findings=sampled.findings)
         result = self._judged(sampled, judge)
         if result.outcome is not CaseOutcome.PASSED:
+            if depends and self._cuts_rows():
+                self.result = so_far
+                return self._reduced(on_others)
             return result
         unwritten = self._unwritten(sampled) if ran_all else ""
         wrong = f"{unwritten}: all blocks have run" if unwritten else self._stored_twice(sampled)
@@ -322,8 +328,12 @@ class FullSize:
         blocks: set[int] = set()
         for row in rows:
             first, end = row * count // self.rows, -(-(row + 1) * count // self.rows)
-            blocks |= {*range(first, end)[:4]}
+            blocks |= {*range(first, end)[:_OF_ROW]}
         return {b for b in blocks if 0 <= b < count}
+
+    def _cuts_rows(self) -> bool:
+        """Whether a row has more blocks than run of it."""
+        return any(math.prod(ln.grid) > _OF_ROW * self.rows for ln in self.plan.launches)
 
     def _stored_twice(self, sampled: Sampled) -> str:
         """Where blocks of a row that is not stored store what other blocks store as well, as where

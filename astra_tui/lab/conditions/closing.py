@@ -50,7 +50,7 @@ MAX_PROBE_THREADS = 8 << 20
 _CASE_COST = 1 << 13
 """Elements that take as long as what every case costs."""
 
-_FEW_ELEMENTS = 1 << 12
+_FEW_ELEMENTS, _FAR_APART = 1 << 12, 1 << 16
 
 MAX_LARGE_PROBES = 24
 """Sizes too large for a case that are tried for one source, each in about a second."""
@@ -224,11 +224,15 @@ class Closing:
         return queries is None or any(query.has_data for query, _ in queries)
 
     def _base_of(self, kernel: str) -> Case | None:
-        """The smallest case of the suite that launches a kernel."""
-        cases = [r.case for r in self.suite if kernel in r.kernels]
-        return min(
-            cases, key=lambda c: self.task.elements(c.dims, c.dtype) or 1 << 40, default=None
-        )
+        """The smallest case of the suite that launches a kernel, with rows close by if it can be:
+        those of its variants may be many.
+        """
+
+        def size(case: Case) -> tuple[bool, int]:
+            is_far_apart = max(case.row_padding.values(), default=0) >= _FAR_APART
+            return is_far_apart, self.task.elements(case.dims, case.dtype) or 1 << 40
+
+        return min((r.case for r in self.suite if kernel in r.kernels), key=size, default=None)
 
     def _smallest_of(self, cases: Iterable[Case], kernel: str) -> Case | None:
         """The smallest of some cases that launches a kernel."""
