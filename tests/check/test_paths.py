@@ -239,6 +239,7 @@ def test_rows_further_apart_than_16_bits_count_packs_are_tried_on_every_path(
     kernels = {k for c in apart for _, k in finder.path(c)}
     assert {"fused_add_rmsnorm_vec<__half, 8>", "fused_add_rmsnorm_scalar<__half>"} <= kernels
     assert all(c.dims["tokens"] > 1 for c in apart)
+    assert any(c.offsets for c in apart)
 
 
 def test_added_cases_stay_small(checker: Checker) -> None:

@@ -49,8 +49,8 @@ MAX_WIDE_ELEMENTS = 1 << 29
 MAX_BYTES = 1 << 38
 """Bytes of all buffers of a case on an emulator, which keeps tables of their pages."""
 
-MAX_FAR_PATHS = 8
-"""Paths of which one kind of far sizes is looked at in part."""
+MAX_FAR_PATHS = 64
+"""Paths of which one kind of far sizes is looked at in part: each has a kernel of its own."""
 
 _ROWS_OF_16_BITS, _ROWS_OF_FLOATS = 1 << 16, 1 << 25
 _FAR_ELEMENTS, _FAR_BYTES = 1 << 32, 1 << 35

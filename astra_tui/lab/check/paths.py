@@ -680,13 +680,18 @@ class Finder:
         return sum(math.prod((*launch.grid, *launch.block)) for launch in launches)
 
     def on_way(self, case: Case, way: Way) -> Case | None:
-        """The case on the first layout that takes a way; None where none does."""
+        """The case, with what else a layout asks for where only that takes a way; or None."""
         if self.way(case) == way:
             return case
         for level in self._layouts:
-            placed = combine(case, (level,))
+            placed = msgspec.structs.replace(
+                case,
+                name=f"{case.name}, {level.words}",
+                offsets={**case.offsets, **level.offsets},
+                row_padding={**level.row_padding, **case.row_padding},
+            )
             if self.way(placed) == way:
-                return msgspec.structs.replace(placed, name=f"{case.name}, {level.words}")
+                return placed
         return None
 
     @cached_property
