@@ -13,6 +13,7 @@ from astra_tui.emulator import device, whole
 from astra_tui.emulator.device import Emulator
 from astra_tui.emulator.machine import Machine
 from astra_tui.emulator.step import side_bit
+from astra_tui.lab.audit.zoo import read_zoo
 from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.fullsize import FullSize
 from astra_tui.lab.check.inputs import scalars_of
@@ -25,7 +26,7 @@ from astra_tui.model.check import FAR, MANY_ROWS, CaseOutcome, FullSizeResult
 from astra_tui.model.findings import Acceptance
 from astra_tui.model.launch import ResolvedPlan
 from astra_tui.model.task import KernelTask
-from tests.conftest import OracleHere
+from tests.conftest import ROOT, OracleHere
 
 NAMES = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states_lse")
 
@@ -321,6 +322,16 @@ __global__ void scale_rows(T* x, T* residual, const T* weight, const float* sums
   x[row * d + i] = (T)(z * rsqrtf(sums[row] / d + eps) * (float)weight[i]);
 }
 """
+
+
+@pytest.mark.parametrize("name", ["rms-float-atomics", "rms-three-dependent-launches"])
+def test_what_several_blocks_make_together_is_not_judged_in_part(
+    checkers: dict[str, Checker], name: str
+) -> None:
+    (honest,) = (entry for entry in read_zoo(ROOT / "tests" / "zoo").honest if entry.id == name)
+    results = list(beyond(checkers["fused_add_rmsnorm"], honest.text))
+    assert not {r.outcome for r in results} & {CaseOutcome.WRONG, CaseOutcome.FAULT}
+    assert any("depend on others" in r.reduced for r in results)
 
 
 def test_blocks_of_earlier_launches_run_for_what_later_ones_read(
