@@ -224,36 +224,47 @@ def test_rows_left_unchanged_in_place_fail(checkers: dict[str, Checker]) -> None
     assert {o.at[0] for o in result.outputs if not o.ok} == {3333}
 
 
-TEMPLATE = "template <typename T, int N>\n__global__"
-ROW = "const int64_t token = blockIdx.x;"
+TEMPLATE = "template <typename T, int N>\n__global__ void silu_and_mul_vec"
+ROW_TYPES = """template <typename T> struct Row { using type = int64_t; };
+template <> struct Row<__nv_bfloat16> { using type = uint16_t; };
+"""
+BY_PAIRS = """   when d % 2 == 0 and aligned(out, 4) and aligned(input, 4):
+       silu_and_mul_vec<T, 2> grid=tokens block=256 args=(out, input, d)
+   otherwise:"""
+ROW = "token = blockIdx.x;"
 BEYOND = {
-    "rows of 16 bits": ("token = blockIdx.x;", "token = (uint16_t)blockIdx.x;", FAR),
-    "rows of 24 bits": ("token = blockIdx.x;", "token = (int64_t)(float)blockIdx.x;", FAR),
-    "offsets of 32 bits": ("input + token * 2 * d)", "input + (unsigned)(token * 2 * d))", FAR),
-    "packs of 31 bits": (
-        "reinterpret_cast<P*>(out + token * d)",
-        "reinterpret_cast<P*>(out) + (int)(token * (d / N))",
+    "rows of 16 bits": (FAR, ((ROW, "token = (uint16_t)blockIdx.x;"),)),
+    "rows of 24 bits": (FAR, ((ROW, "token = (int64_t)(float)blockIdx.x;"),)),
+    "offsets of 32 bits": (
         FAR,
+        (("input + token * 2 * d)", "input + (unsigned)(token * 2 * d))"),),
     ),
-    "packs of a row in 16 bits": ("i < d / N;", "i < (uint16_t)(d / N);", FAR),
-    "one type's rows in 16 bits": (
-        f"{TEMPLATE} void silu_and_mul_vec",
-        "template <typename T> struct Row { using type = int64_t; };\n"
-        "template <> struct Row<__nv_bfloat16> { using type = uint16_t; };\n"
-        f"{TEMPLATE} void silu_and_mul_vec",
+    "packs of 31 bits": (
         FAR,
+        (
+            (
+                "reinterpret_cast<P*>(out + token * d)",
+                "reinterpret_cast<P*>(out) + (int)(token * (d / N))",
+            ),
+        ),
+    ),
+    "packs of a row in 16 bits": (FAR, (("i < d / N;", "i < (uint16_t)(d / N);"),)),
+    "one type's rows in 16 bits": (
+        FAR,
+        ((TEMPLATE, ROW_TYPES + TEMPLATE), (ROW, "token = (typename Row<T>::type)blockIdx.x;")),
     ),
     "another path's rows in 16 bits": (
-        "   otherwise:",
-        "   when d % 2 == 0 and aligned(out, 4) and aligned(input, 4):\n"
-        "       silu_and_mul_vec<T, 2> grid=tokens block=256 args=(out, input, d)\n"
-        "   otherwise:",
         FAR,
+        (("   otherwise:", BY_PAIRS), (ROW, "token = N == 2 ? blockIdx.x & 0xffff : blockIdx.x;")),
     ),
     "no alignment": (
-        "d % width == 0 and aligned(out, 16) and aligned(input, 16)",
-        "d % width == 0 and (tokens >= 512 or aligned(out, 16) and aligned(input, 16))",
         MANY_ROWS,
+        (
+            (
+                "d % width == 0 and aligned(out, 16) and aligned(input, 16)",
+                "d % width == 0 and (tokens >= 512 or aligned(out, 16) and aligned(input, 16))",
+            ),
+        ),
     ),
 }
 
@@ -263,19 +274,13 @@ def test_far_sizes_and_many_rows_of_every_kind(checkers: dict[str, Checker]) -> 
     results = list(beyond(checker, shipped(checker, "tuned.cu")))
     assert {r.outcome for r in results} == {CaseOutcome.PASSED}, [r.message for r in results]
     assert all(r.blocks_run and not r.reduced for r in results)
-    for old, new, begins in BEYOND.values():
-        text = shipped(checker, "tuned.cu", (old, new))
-        if "type = uint16_t" in new:
-            text = text.replace(ROW, "const int64_t token = (typename Row<T>::type)blockIdx.x;", 1)
-        if "_vec<T, 2>" in new:
-            text = text.replace(
-                ROW, "const int64_t token = N == 2 ? blockIdx.x & 0xffff : blockIdx.x;", 1
-            )
+    for name, (begins, edits) in BEYOND.items():
+        text = shipped(checker, "tuned.cu", *edits)
         bad = [r for r in beyond(checker, text) if not r.outcome.ok]
-        assert bad, old
+        assert bad, name
         assert {r.outcome for r in bad} <= {CaseOutcome.WRONG, CaseOutcome.FAULT}
         assert all(r.workload.startswith(begins) for r in bad)
-        if "unsigned" in new:
+        if name == "offsets of 32 bits":
             assert 'accepts = [..., "tokens * 2 * d <= 2147483647"]' in bad[-1].message
 
 

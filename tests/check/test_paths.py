@@ -381,14 +381,16 @@ def test_a_side_that_needs_too_many_kernels_is_open(
 
 def test_a_launch_of_no_blocks_is_not_taken(checker: Checker) -> None:
     text = checker.task.baseline_file.read_text(encoding="utf-8") + BROKEN
-    only_for_long_rows = WRONG.replace("grid=1", "grid=(d // 65536)")
+    only_for_long_rows = WRONG.replace("grid=1", "grid=(d // 65537)")
     text = text.replace(PLAN, f"{PLAN}   {only_for_long_rows}\n")
     source = read_source(checker.task, text, "candidate.cu")
-    own = checker.cases_of(source, build_suite(checker.task, checker.seed)).cases
-    long = tuple(case for case in own if case.dims["d"] >= 65536)
-    *_, report = checker.check(text, "candidate.cu", long[:2], whole_suite=False)
+    suite = build_suite(checker.task, checker.seed)
+    own = checker.cases_of(source, suite).cases
+    long = [case for case in own if case.dims["d"] >= 65537][:2]
+    *_, report = checker.check(text, "candidate.cu", (*suite[:20], *long), whole_suite=False)
     assert isinstance(report, CheckReport)
     assert report.verdict is CheckVerdict.FAILED, report.message
+    assert {r.case.id for r in report.cases if not r.outcome.ok} == {case.id for case in long}
 
 
 def test_a_launch_that_could_not_be_judged_leaves_it_open(
