@@ -16,6 +16,7 @@ from astra_tui.emulator.step import side_bit
 from astra_tui.lab.audit.zoo import read_zoo
 from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.fullsize import FullSize
+from astra_tui.lab.check.in_part import InPart
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.runner import Checker
@@ -108,7 +109,8 @@ def beyond(checker: Checker, text: str) -> Iterator[FullSizeResult]:
     for case, in_part in found:
         resolved = resolve_case(task, source, case, scalars_of(task, case))
         assert isinstance(resolved, ResolvedPlan)
-        run = FullSize(task, checker.device, source, compilation, case, 0, in_part=in_part)
+        kind = InPart if in_part else FullSize
+        run = kind(task, checker.device, source, compilation, case, 0)
         yield run.run(resolved, checker.judge_rows)
 
 

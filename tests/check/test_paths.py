@@ -17,7 +17,6 @@ from astra_tui.lab.check.execution import read_source, resolve_case
 from astra_tui.lab.check.inputs import scalars_of
 from astra_tui.lab.check.paths import (
     PAIR_THREADS,
-    Finder,
     SourceCases,
     source_cases,
     untried_paths,
@@ -26,6 +25,7 @@ from astra_tui.lab.check.properties import split_cases
 from astra_tui.lab.check.runner import Checker
 from astra_tui.lab.check.source_check import SourceCheck
 from astra_tui.lab.check.suite import LARGE_ELEMENTS, build_suite
+from astra_tui.lab.check.ways import Finder
 from astra_tui.lab.compiler import Compiler
 from astra_tui.lab.conditions.untaken import parts_of_plan
 from astra_tui.model.check import (

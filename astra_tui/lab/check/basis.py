@@ -14,11 +14,11 @@ from astra_tui.lab.check.combinations import random_of
 from astra_tui.lab.check.emulator_check import EmulatorCheck
 from astra_tui.lab.check.execution import Run, Source, read_source, resolve_case, run_case
 from astra_tui.lab.check.fakes import prove_suite
-from astra_tui.lab.check.fullsize import WrittenElements
 from astra_tui.lab.check.inputs import DrawnInputs, Inputs
 from astra_tui.lab.check.judge import Allowance, judge_output
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
 from astra_tui.lab.check.oracle import Oracle
+from astra_tui.lab.check.own_size import WrittenElements
 from astra_tui.lab.check.paths import SourceCases, source_cases, what_decides
 from astra_tui.lab.check.suite import build_suite
 from astra_tui.lab.compiler import Compiler

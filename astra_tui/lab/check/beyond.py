@@ -15,6 +15,7 @@ import msgspec
 from astra_tui.lab.check.combinations import (
     DEFAULT_LEVEL,
     Level,
+    case_of,
     combine,
     largest_size,
     nearest_size,
@@ -28,15 +29,8 @@ from astra_tui.lab.check.combinations import (
 )
 from astra_tui.lab.check.execution import Source
 from astra_tui.lab.check.kernels import workload_cases
-from astra_tui.lab.check.paths import (
-    WHY_FAR,
-    WHY_PAIRS,
-    WIDE_SIZE,
-    Finder,
-    Levels,
-    Path,
-    case_of,
-)
+from astra_tui.lab.check.paths import WHY_FAR, WHY_PAIRS, WIDE_SIZE
+from astra_tui.lab.check.ways import Finder, Levels, Path
 from astra_tui.model.check import FAR, MANY_ROWS, WIDE, Case
 from astra_tui.model.dtypes import DType
 from astra_tui.model.launch import print_expression
@@ -138,9 +132,9 @@ def far_cases(
 
     Beyond 2**16 rows of little width, and an output of more than 2**32 elements. The latter has a
     True with it: it is looked at in part. With `small`, a case of each path that small ones take,
-    more is looked at in part, as an emulator can, which holds what is touched alone: on every path
-    an output of more than 2**31 packs of 16 bytes, more rows than a float32 counts, and a row of
-    more than 2**16 packs.
+    more is looked at in part, as an emulator can, which holds what is touched alone. On each path,
+    those of small cases too, that is an output of more than 2**31 packs of 16 bytes; on workloads'
+    paths more rows than a float32 counts, and a row of more than 2**16 packs.
     """
     if not task.rows:
         return ()

@@ -79,6 +79,11 @@ def seed_of_case(seed: int, dtype: DType, name: str) -> int:
     return int.from_bytes(digest[:6], "little") if seed else 0
 
 
+def case_of(name: str, why: str, dtype: DType, dims: dict[str, int], seed: int) -> Case:
+    """A case whose values follow from the session's seed and its name."""
+    return Case(name, why, dtype, dims, seed=seed_of_case(seed, dtype, name))
+
+
 # -- factors ---------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from astra_tui.lab.check.constants import PlanSide, cases_of_plan_sides, open_pl
 from astra_tui.lab.check.evidence import CheckEvidence, verdict_of
 from astra_tui.lab.check.execution import Run, Source, accepts_of, resolve_case, run_case
 from astra_tui.lab.check.fullsize import FullSize
+from astra_tui.lab.check.in_part import InPart
 from astra_tui.lab.check.inputs import Inputs, scalars_of
 from astra_tui.lab.check.judge import Allowance
 from astra_tui.lab.check.kernels import kernels_to_compile, workload_cases
@@ -472,7 +473,7 @@ class SourceCheck:
         self, compilation: Compilation, device: Emulator, case: Case, resolved: ResolvedPlan
     ) -> FullSizeResult:
         parts = self.task, device, self.source, compilation, case, self.basis.seed
-        part = FullSize(*parts, in_part=True, drawn=self.basis.inputs)
+        part = InPart(*parts, self.basis.inputs)
         return part.run(resolved, self.basis.judge_rows)
 
     def _one_at_full_size(

@@ -51,6 +51,7 @@ _ARITHMETIC: Mapping[str, Callable[[Any, Any], int | float]] = {
 }
 
 _DIVIDING = ("/", "//", "%")
+_NUMBER = (int, float)
 
 _CONSTANTS: Mapping[str, Value] = {**PLAN_TYPES, **TRUTH_VALUES}
 _OF_EMULATOR: dict[str, Value] = {**DEVICE_ATTRIBUTES, **_CONSTANTS}
@@ -96,7 +97,7 @@ class Evaluator:
     def number(self, expression: Expression) -> int | float:
         """The value of an expression of kind INTEGER or FLOAT."""
         value = self.value(expression)
-        assert isinstance(value, int | float)
+        assert isinstance(value, _NUMBER)
         return value
 
     def truth(self, expression: Expression) -> bool:
@@ -144,8 +145,8 @@ class Evaluator:
             return self._either(expression)
         left: Any = _VALUE_OF[type(left_side)](self, left_side)
         right: Any = _VALUE_OF[type(right_side)](self, right_side)
-        assert isinstance(left, int | float)
-        assert isinstance(right, int | float)
+        assert isinstance(left, _NUMBER)
+        assert isinstance(right, _NUMBER)
         if right == 0 and name in _DIVIDING:
             self.fail("division by zero", expression.place)
         return self._bounded(_ARITHMETIC[name](left, right), expression.place)
@@ -158,24 +159,21 @@ class Evaluator:
         return False
 
     def _call(self, call: Call) -> Value:
-        match call.function:
-            case "min" | "max":
-                return self._extreme(call)
-            case "ceil_div":
-                return self._ceil_div(call)
-            case "sqrt" | "rsqrt":
-                return self._root(call)
-            case "sizeof":
-                dtype = self.value(call.args[0])
-                assert isinstance(dtype, DType)
-                return dtype.size
-            case "aligned":
-                count = self.integer(call.args[1])
-                if count < 1 or count & (count - 1):
-                    self.fail(f"aligned() needs a power of two, not {count}", call.place)
-                return self._layout(call).alignment % count == 0
-            case _:
-                return self._layout(call).strides[self.integer(call.args[1])]
+        return _CALLED[call.function](self, call)
+
+    def _size(self, call: Call) -> int:
+        dtype = self.value(call.args[0])
+        assert isinstance(dtype, DType)
+        return dtype.size
+
+    def _aligned(self, call: Call) -> bool:
+        count = self.integer(call.args[1])
+        if count < 1 or count & (count - 1):
+            self.fail(f"aligned() needs a power of two, not {count}", call.place)
+        return self._layout(call).alignment % count == 0
+
+    def _stride(self, call: Call) -> int:
+        return self._layout(call).strides[self.integer(call.args[1])]
 
     def _extreme(self, call: Call) -> int:
         values = [*map(self.integer, call.args)]
@@ -220,4 +218,15 @@ _VALUE_OF: Mapping[type, Callable[[Evaluator, Any], Value]] = {
     Binary: Evaluator._binary,
     Compare: Evaluator._compare,
     Conditional: Evaluator._conditional,
+}
+
+_CALLED: Mapping[str, Callable[[Evaluator, Call], Value]] = {
+    "min": Evaluator._extreme,
+    "max": Evaluator._extreme,
+    "ceil_div": Evaluator._ceil_div,
+    "sqrt": Evaluator._root,
+    "rsqrt": Evaluator._root,
+    "sizeof": Evaluator._size,
+    "aligned": Evaluator._aligned,
+    "stride": Evaluator._stride,
 }

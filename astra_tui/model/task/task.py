@@ -238,28 +238,25 @@ class KernelTask:
         self, argument: Argument, dims: Mapping[str, int], element: DType
     ) -> tuple[int, ...]:
         """The argument's shape for these dimensions. Raises PlanError when there is none."""
-        return self._known_shape(argument.name, tuple(dims.items()), element)
+        return self.shapes(dims, element)[argument.name]
 
-    def shapes(self, dims: Mapping[str, int], element: DType) -> dict[str, tuple[int, ...]]:
+    def shapes(self, dims: Mapping[str, int], element: DType) -> Mapping[str, tuple[int, ...]]:
         """The shapes of all tensors by argument. Raises PlanError when one has none."""
-        sizes = tuple(dims.items())
-        return {a.name: self._known_shape(a.name, sizes, element) for a in self.tensors}
+        return self._known_shapes(tuple(dims.items()), element)
 
     @cached_property
-    def _known_shape(self) -> Callable[[str, tuple[tuple[str, int], ...], DType], tuple[int, ...]]:
-        """Shapes by argument, sizes and element type; checks ask for the same ones many times."""
-        return lru_cache(KNOWN_SHAPES)(self._shape)
+    def _known_shapes(
+        self,
+    ) -> Callable[[tuple[tuple[str, int], ...], DType], Mapping[str, tuple[int, ...]]]:
+        """Shapes by sizes and element type; checks ask for the same ones many times."""
 
-    def _shape(
-        self, name: str, sizes: tuple[tuple[str, int], ...], element: DType
-    ) -> tuple[int, ...]:
-        argument, evaluator = self.args[name], self._evaluator(dict(sizes), element)
-        shape = tuple(evaluator.integer(size) for size in argument.shape)
-        for size, expression in zip(shape, argument.shape, strict=True):
-            if size < 0:
-                given = ", ".join(f"{dim} = {value}" for dim, value in sizes)
-                evaluator.fail(f"{name} would have a size of {size} for {given}", expression.place)
-        return shape
+        def shapes(
+            sizes: tuple[tuple[str, int], ...], element: DType
+        ) -> Mapping[str, tuple[int, ...]]:
+            evaluator = self._evaluator(dict(sizes), element)
+            return {a.name: _shape(a, sizes, evaluator) for a in self.tensors}
+
+        return lru_cache(KNOWN_SHAPES)(shapes)
 
     def cut_item(self, dims: Mapping[str, int], element: DType) -> Argument | None:
         """The first tensor whose rows would end inside of a byte, for these dimensions."""
@@ -282,17 +279,21 @@ class KernelTask:
         return lru_cache(KNOWN_SHAPES)(self._violation)
 
     def _violation(self, sizes: tuple[tuple[str, int], ...], element: DType) -> str:
-        dims = dict(sizes)
         # Most of what a suite tries breaks a condition on sizes: then no tensor has to be placed.
-        first = self._broken_by_sizes(sizes, element)
-        if first is not None or not self._placed_by_contract:
-            return self.accepts_text[first] if first is not None else ""
-        return self.broken(self.bindings(dims, element, self.placements(dims, element)))
+        broken = self._broken_by_sizes(sizes, element)
+        if broken is None and self._placed_by_contract:
+            _, broken = self._placed(dict(sizes), element, self._asked(dict(sizes), element))
+        return self.accepts_text[broken] if broken is not None else ""
 
-    def allows(self, name: str, size: int, element: DType) -> bool:
-        """Whether a size keeps what the contract says of its dimension alone."""
-        of_it = self._conditions_alone.get(name, ())
-        return all(self._holds(number, ((name, size),), element) for number in of_it)
+    @cached_property
+    def allows(self) -> Callable[[str, int, DType], bool]:
+        """Whether a size, of the named dimension, keeps what the contract says of that alone."""
+
+        def allows(name: str, size: int, element: DType) -> bool:
+            of_it = self._conditions_alone.get(name, ())
+            return all(self._holds(number, ((name, size),), element) for number in of_it)
+
+        return lru_cache(KNOWN_SHAPES)(allows)
 
     @cached_property
     def _conditions_alone(self) -> dict[str, list[int]]:
@@ -381,10 +382,10 @@ class KernelTask:
         first = self._first_broken(call)
         return self.accepts_text[first] if first is not None else ""
 
-    def _first_broken(self, call: Bindings, first: int = 0, end: int | None = None) -> int | None:
+    def _first_broken(self, call: Bindings, first: int = 0) -> int | None:
         """The number of the first broken condition, of those from `first` on."""
         evaluator = Evaluator(call, self._file_name)
-        truths = map(evaluator.truth, self.accepts[first:end])
+        truths = map(evaluator.truth, self.accepts[first:])
         return next((first + number for number, holds in enumerate(truths) if not holds), None)
 
     def bindings(
@@ -410,7 +411,22 @@ class KernelTask:
         `within_contract`, what the contract asks for is kept: where it does not hold, the tensors
         that it names are moved to the next places at which it does, if there are any.
         """
-        asked = {
+        asked = self._asked(dims, element, shifts, row_padding)
+        if not within_contract or not self._placed_by_contract:
+            return asked
+        if self._broken_by_sizes(tuple(dims.items()), element) is not None:
+            return asked  # No place of a tensor mends that.
+        return self._placed(dims, element, asked)[0]
+
+    def _asked(
+        self,
+        dims: Mapping[str, int],
+        element: DType,
+        shifts: Mapping[str, int] = NOTHING,
+        row_padding: Mapping[str, int] = NOTHING,
+    ) -> Mapping[str, Placement]:
+        """As `placements`, whatever the contract asks for."""
+        return {
             name: placed(
                 item_shape(shape, self.dtype_of(self.args[name], element)),
                 shifts.get(name, 0),
@@ -418,18 +434,23 @@ class KernelTask:
             )
             for name, shape in self.shapes(dims, element).items()
         }
-        if not within_contract or not self._placed_by_contract:
-            return asked
-        if self._broken_by_sizes(tuple(dims.items()), element) is not None:
-            return asked  # No place of a tensor mends that.
+
+    def _placed(
+        self, dims: Mapping[str, int], element: DType, asked: Mapping[str, Placement]
+    ) -> tuple[Mapping[str, Placement], int | None]:
+        """The next places at which the contract holds; those asked for where there are none, with
+        the number of the condition that they break.
+        """
+        first_broken = None
         for attempt in attempts(asked, self._placed_by_contract):
             call = self.bindings(dims, element, attempt)
             broken = self._first_broken(call, self._ask_sizes_alone)
             if broken is None:
-                return attempt
+                return attempt, None
+            first_broken = broken if first_broken is None else first_broken
             if not names_in(self.accepts[broken]) & self._placed_by_contract.keys():
                 break
-        return asked
+        return asked, first_broken
 
     @cached_property
     def _placed_by_contract(self) -> Mapping[str, bool]:
@@ -467,6 +488,18 @@ class KernelTask:
 
     def _evaluator(self, dims: Mapping[str, int], element: DType) -> Evaluator:
         return Evaluator(Bindings(element, dims, {}), self._file_name)
+
+
+def _shape(
+    argument: Argument, sizes: tuple[tuple[str, int], ...], evaluator: Evaluator
+) -> tuple[int, ...]:
+    shape = tuple(map(evaluator.integer, argument.shape))
+    for size, expression in zip(shape, argument.shape, strict=True):
+        if size < 0:
+            given = ", ".join(f"{dim} = {value}" for dim, value in sizes)
+            text = f"{argument.name} would have a size of {size} for {given}"
+            evaluator.fail(text, expression.place)
+    return shape
 
 
 MAX_LENGTH = 64
