@@ -571,6 +571,25 @@ def test_a_guard_behind_a_threshold_that_no_workload_reaches_is_reached(
     assert guard.why.startswith(OWN_SIZE_OF + CONDITION_OF)
 
 
+def test_a_guard_behind_many_rows_is_reached_with_a_part_of_a_workloads_width(
+    tmp_path: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a threshold of rows a case has narrow ones, of less than two warps. A workload's own
+    width takes another kernel, half of it this one.
+    """
+    monkeypatch.setattr(closing.Closing, "_steps_up_to", lambda closing, most: 1)
+    folder = write_quick_task(tmp_path)
+    in_warps = IN_TURNS.replace("#pragma", '  if (threadIdx.x < 32) asm volatile("");\n#pragma')
+    (folder / "tuned.cu").write_text((folder / "tuned.cu").read_text() + in_warps)
+    many_rows = BEHIND_A_THRESHOLD.replace("tokens * d >= 600000", "tokens > 720")
+    report = checked(folder, compiler, PLAN, PLAN + many_rows)
+    assert report.verdict is CheckVerdict.PASSED, report.message
+    (guard,) = [c for c in report.conditions if c.text == "threadIdx.x < 32" and not c.side]
+    assert guard.status is ConditionStatus.REACHED
+    assert guard.why.startswith(OWN_SIZE_OF + CONDITION_OF)
+    assert "d=2048" in guard.why
+
+
 MARKED = """\
 name = "marked"
 summary = "x + 1, and nothing in a marked row"

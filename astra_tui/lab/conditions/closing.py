@@ -320,6 +320,14 @@ class Closing:
                 if other > 0 and self.task.elements(dims, base.dtype) <= most:
                     yield dims
 
+    def _sizes_of_workloads(self, base: Case) -> Iterator[dict[str, int]]:
+        """A case's own sizes but for one, which is a workload's or a part of it."""
+        for workload, name in itertools.product(self.task.workloads, base.dims):
+            size = workload.dims[name]
+            for other in (size, *(size * part // 16 // 8 * 8 for part in _PARTS)):
+                if other > 0:
+                    yield {**base.dims, name: other}
+
     def _compared_sizes(self, base: Case, kernel: str) -> Iterator[dict[str, int]]:
         """Each size one below, at and one above each whole number that a kernel compares with."""
         smallest = min(self._suite_sizes(base), key=lambda d: self.task.elements(d, base.dtype))
@@ -471,13 +479,15 @@ class Closing:
         self._try_large_nearby(side)
 
     def _try_large_nearby(self, side: OpenSide) -> None:
-        """Tries sizes close to those of a case or workload that launches the kernel, where they are
-        too large for a case, as behind a threshold of a portfolio.
+        """Tries sizes close to those of a case or workload that launches the kernel, and a size of
+        a workload with them, where they are too large for a case, as behind a threshold of a
+        portfolio.
         """
         base = self._known_to_launch(side.kernel)
         if base is None or self._reads_data(side):
             return
-        for dims in (base.dims, *self._sizes_nearby(base, MAX_LARGE_ELEMENTS)):
+        near = self._sizes_nearby(base, MAX_LARGE_ELEMENTS)
+        for dims in (base.dims, *near, *self._sizes_of_workloads(base)):
             is_small = self.task.elements(dims, base.dtype) <= LARGE_ELEMENTS
             if is_small or self.task.violated(dims, base.dtype):
                 continue
