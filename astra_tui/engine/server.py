@@ -121,10 +121,11 @@ class Server:
     async def serve(self) -> None:
         """Runs the engine to its end, for an engine process that shows nothing itself.
 
-        A run that is over at once still tells its end to the one who started it.
+        A run that is over at once still tells its end to the one who started it, unless someone
+        has cancelled it.
         """
         async for event in self.run():
-            if isinstance(event, SessionClosed):
+            if isinstance(event, SessionClosed) and event.reason is not StopReason.CANCELLED:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._was_met.wait(), CONNECT_SECONDS)
 

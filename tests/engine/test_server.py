@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from astra_tui.engine import server
 from astra_tui.engine.host import build_engine, open_session, resume_session
 from astra_tui.engine.server import Server
 from astra_tui.model.approval import Answer, AnswerRefused, ApprovalStatus, Question
@@ -208,6 +209,19 @@ def run(test: Awaitable[None]) -> None:
         await test
 
     asyncio.run(main())
+
+
+def test_an_engine_that_someone_cancels_waits_for_no_one(
+    tmp_path: Path, task: KernelTask, team: ScriptedTeam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "CONNECT_SECONDS", "an error where it is waited")
+
+    async def test() -> None:
+        async with hosted(tmp_path / "s", task, team) as engine:
+            pass
+        assert (await engine.end()).reason is StopReason.CANCELLED
+
+    run(test())
 
 
 def test_a_front_end_sees_the_journal_and_decides(
