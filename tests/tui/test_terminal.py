@@ -24,7 +24,7 @@ from tests.cli.conftest import shell  # noqa: F401 - a fixture
 from tests.quick import SMALL_WORKLOAD, write_quick_task
 from tests.warm import take_terminal
 
-PATIENCE = 2.5
+PATIENCE = 1.7
 """Seconds without output after which someone presses a key again.
 
 More than the second without typing and the half second of deafness with which a question comes:
