@@ -84,12 +84,18 @@ class Touched:
         return self
 
     async def by(self, desk: Desk, key: str) -> Touched:
-        """What one key touches."""
+        """What one key touches.
+
+        The screen is drawn once nothing is left to do. By its clock it may be in between, where
+        the machine is busy, and once more for what would have been drawn together.
+        """
         self.styled.clear()
         self.changed.clear()
         self.layouts = 0
-        await desk.press(key)
-        await desk.pilot.pause()
+        with pytest.MonkeyPatch.context() as held:
+            held.setattr(desk.app.screen._update_timer, "_callback", lambda: None)
+            await desk.press(key)
+            await settle()
         return self
 
 

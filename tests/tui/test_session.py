@@ -67,14 +67,10 @@ async def test_from_the_first_plan_to_the_end(
         assert "Run this code?" in desk.text("#approval")
         with monkeypatch.context() as watching:
             touched = Touched().watch(watching)
-            costs: dict[str, list[tuple[int, int]]] = {"r": [], "escape": []}
-            for key in (*costs, *costs, *costs):  # The field for a reason comes and goes.
+            for key in ("r", "escape"):  # The field for a reason comes and goes.
                 await touched.by(desk, key)
-                costs[key].append((touched.layouts, len(touched.changed)))
-            # The least of three, since what is drawn each second may fall into one of them.
-            for layouts, changed in map(min, costs.values()):
-                assert layouts <= 2
-                assert changed <= 13
+                assert len(touched.changed) <= 13, touched.changed
+                assert touched.layouts <= 2
         await desk.answer("diff", "a")
         await desk.asked("plan")
         assert "another scale" in desk.text("#plan")

@@ -39,7 +39,7 @@ from astra_tui.tui.widgets.code.code_pane import AskField
 from astra_tui.tui.widgets.prompt_line import PromptLine
 from tests.tui.harness import NARROW, Clock, Desk, on_a_loop, seated
 
-QUESTIONS = int(os.environ.get("ASTRA_TUI_QUESTIONS", "30"))
+QUESTIONS = int(os.environ.get("ASTRA_TUI_QUESTIONS", "50"))
 """In every run of the tests; 500 were asked once: ASTRA_TUI_QUESTIONS=500."""
 BATCH = 20
 AUTHOR = Author(AuthorKind.PLAYBOOK, "move")
